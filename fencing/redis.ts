@@ -30,10 +30,10 @@ export const DONE = 1;
  *
  * const client = new Redis("redis://127.0.0.1:6379").on("error", console.error);
  * const fenced = fencedRedis(ioredis(client));
- * await fenced.run("orders:42", 7n, ["SET", "orders:42", "shipped"]);
- * const late = () => fenced.run("orders:42", 6n, ["SET", "orders:42", "lost"]);
+ * await fenced.run("orders:42", 7n, ["SET", "orders:42:state", "shipped"]);
+ * const late = () => fenced.run("orders:42", 6n, ["SET", "orders:42:state", "lost"]);
  * await assertRejects(late, StaleTokenError);
- * assertEquals(await client.get("orders:42"), "shipped");
+ * assertEquals(await client.get("orders:42:state"), "shipped");
  * await client.quit();
  * ```
  */
@@ -162,10 +162,10 @@ const FENCED_REDIS_OPTIONS = {
  * {
  *   await using locks = new RedisLock(nodeRedis(client));
  *   await locks.request("orders:42", async (lease) => {
- *     await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ *     await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42:state", "shipped"]);
  *   });
  * }
- * assertEquals(await client.get("orders:42"), "shipped");
+ * assertEquals(await client.get("orders:42:state"), "shipped");
  * await client.close();
  * ```
  */

@@ -6,8 +6,8 @@
  *    outage budget is used up. The answer says: granted; queued; held (a call that does not wait ends without
  *    a lease); late or searching (the call asks again); or ended (a tombstone refuses it, and it fails).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
- *    its ticket: at intervals, and when the holder's TTL is over. All ask if the server knows fewer of them
- *    than there are, or if one of them has found an outage.
+ *    its ticket: at intervals, and when the holder's TTL is over. All ask if an answer, "queued" or "granted",
+ *    says that the server knows fewer of them than there are, or if one of them has found an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
  *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
  *    extends the claim to a whole TTL. If the message is lost, an answer to another waiter makes it ask.
@@ -226,8 +226,9 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#throwIfEnded();
     // After a theft a grant in the answer is void. After a grant message the answer decides nothing.
     if (answer === undefined || this.#phase !== "asking" || this.#answerWorth === "void") return;
-    if (answer.state === "late") return await this.#onLate();
-    this.#onAnswer(answer, this.#sent!);
+    if (answer.state !== "late") return this.#onAnswer(answer, this.#sent!);
+    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) throw this.#tooLate();
+    await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
   /** Sends an ask when its slot comes, unless the call must do something else by then. */
@@ -254,7 +255,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#countAnswer();
       this.#learn(answer);
-      return answer;
+      return answer.state === "late" ? this.#onLate(answer) : answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
@@ -266,7 +267,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Notes what an answer says about the call, and about earlier leases, even if the call has ended. */
   #learn(answer: AskAnswer): void {
-    const { held } = this.#context;
+    const { held, waiters } = this.#context;
     const { ownerId } = this.#terms;
     const { lock } = this.keys;
     const { state } = answer;
@@ -281,6 +282,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     // `onGrant()` ends an earlier lease of this owner id: then a clean-up must not free the lock.
     if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
     held.onGrant(lock, this.value, answer.fencingToken);
+    if (this.mode !== "steal") waiters.onAnsweredGrant(this, answer.otherWaiters);
   }
 
   #countAnswer(): void {
@@ -309,20 +311,21 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /**
-   * The server got the ask too late and did nothing. It answers, so this is no outage. But an ask that
-   * follows at once would not help a server or a process that is behind.
+   * The server got the ask too late and did nothing. It answers, so this is no outage. The first time the call
+   * asks again at once: it has kept its slot, so that no later call comes before it. After that it pauses, as
+   * another ask would not help a server or a process that is behind.
    */
-  async #onLate(): Promise<void> {
+  #onLate(answer: AskAnswer): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
     this.#lateAsks++;
-    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
-      throw this.#budget.unavailable(
-        new Error(
-          `Each of the last ${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`,
-        ),
-      );
-    }
-    await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
+    if (this.#lateAsks === 1 && this.isWanted && this.#phase === "asking") return this.#send();
+    this.#context.commands.window.free(true);
+    return answer;
+  }
+
+  #tooLate(): LockError {
+    const late = `${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`;
+    return this.#budget.unavailable(new Error(`Each of the last ${late}`));
   }
 
   /** The lock is not granted, and the call does not wait. */
@@ -445,12 +448,11 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    */
   #accept(): void {
     const { message: { serverMs, claimMs, fencingToken }, receivedMs } = this.#grant!;
-    const { waiters, engine, held } = this.#context;
+    const { waiters, engine } = this.#context;
     this.#enter("asking");
     this.#isKnown = true;
     const firstSent = this.#firstSent;
     if (firstSent === null) return; // nobody can grant what nobody has asked for
-    if (held.hasLater(this.keys.lock, fencingToken)) return; // it was taken over since
     const mapping = waiters.clockMapping(this.keys);
     const startMs = claimStartMs(mapping, firstSent.nowMs, serverMs, receivedMs);
     const sent = mapping?.sent ?? firstSent;
@@ -460,18 +462,20 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /**
-   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, the call asks
-   * again as the same owner.
+   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, or was stolen
+   * or taken over since, the call asks again as the same owner.
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
+    const { engine, held } = this.#context;
+    if (held.hasLater(this.keys.lock, fencingToken)) return;
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
     const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
     const grant: Grant = { ...this.#terms, fencingToken, sent, startMs, ttlMs, validMs };
-    const lease = this.#context.engine.open(grant, this);
+    const lease = engine.open(grant, this);
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
-    this.#context.held.add(this.keys.lock, this, lease);
+    held.add(this.keys.lock, this, lease);
     this.#enter("over");
   }
 
@@ -491,7 +495,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * reported as unknown: the client may have sent it twice.
    */
   release(isLost: boolean): Promise<ReleaseAnswer> {
-    const { commands, engine: { clock }, held } = this.#context;
+    const { commands, engine: { clock }, held, waiters } = this.#context;
     const { lock } = this.keys;
     const { epoch } = commands.client;
     const isRepeated = this.#isReleaseRepeated;
@@ -506,7 +510,9 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return commands.leave(this.keys, this.value, tombstoneMs, keepsLock).then((leave) => {
       // Not before: until then an answer may name this holder, and would be taken for a lost grant.
       held.remove(lock, this.value);
-      if (leave.answer.state !== "gone" || isRepeated) return leave.answer;
+      if (leave.answer.state !== "gone") return leave.answer;
+      waiters.askNow(lock); // the queue may be lost, too
+      if (isRepeated) return leave.answer;
       // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
       const isUncertain = tombstoneMs === 0
         ? commands.client.epoch !== epoch

@@ -78,6 +78,8 @@ export interface RedisClient {
    * outage. Read after a failure, and at disposal. A client without it is taken for usable.
    */
   readonly unusable?: string | undefined;
+  /** What its user should know of how it is set up. Each `RedisLock` passes it to `onWarning`. */
+  readonly warning?: string | undefined;
   /**
    * Whether the client talks to Redis Cluster, whose nodes have clocks and subscribers of their own.
    * It must follow redirections (`MOVED`, `ASK`), and `epoch` must count the connections to all nodes.

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
+import { ANSWER_WITHIN_MS, BoundedWaits, notSentInTime } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
   checkAttachableOptions,
@@ -31,7 +31,7 @@ import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contra
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import { NoAnswerError, OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
@@ -145,6 +145,7 @@ export class RedisLock implements AttachableLock {
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
+    if (client.warning !== undefined) warnings.warn(client.warning);
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
@@ -275,7 +276,15 @@ export class RedisLock implements AttachableLock {
     const keys = this.#check(name, {});
     const limitMs = Math.min(ANSWER_WITHIN_MS, this.#options.unavailableAfterMs);
     const budget = this.#budget(name, this.#lifetime.ended, limitMs);
-    return snapshotOf(name, await this.#read(budget, keys, 0));
+    const startMs = this.#timer.now();
+    try {
+      return snapshotOf(name, await this.#read(budget, keys, 0));
+    } catch (error) {
+      const isUnanswered = error instanceof LockError && error.cause instanceof NoAnswerError;
+      const { commands } = this.#context;
+      if (isUnanswered && commands.answersOthersSince(startMs)) throw notSentInTime(name);
+      throw error;
+    }
   }
 
   /** Reads until there is an answer, or the budget or its signal ends that. */

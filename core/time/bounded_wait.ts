@@ -76,11 +76,9 @@ export class BoundedWaits<Options extends AcquireOptions> {
     await settledWithin(this.#clock, wait.answered(), ANSWER_WITHIN_MS);
     const late = await wait.leave();
     if (late !== null || wait.isQueued) return late;
-    await look;
-    throw new LockUnavailableError(
-      `Cannot acquire lock ${JSON.stringify(name)}: the service has not answered the call in time`,
-      name,
-    );
+    const { holders } = await look;
+    if (holders.length > 0) return null;
+    throw notSentInTime(name);
   }
 
   /** Reads the holder, unless the caller's signal aborts first. */
@@ -92,6 +90,13 @@ export class BoundedWaits<Options extends AcquireOptions> {
     }
     return signal === undefined ? look : abortable(look, signal);
   }
+}
+
+/** The error of a call that was not answered although the service answers: the fault is on this side. */
+export function notSentInTime(name: string): LockUnavailableError {
+  const why = "the service answers, but this process could not send the call in time. " +
+    "It makes too many calls at once, or is too busy";
+  return new LockUnavailableError(`Cannot acquire lock ${JSON.stringify(name)}: ${why}`, name);
 }
 
 /** One unbounded wait of a strategy, which can be ended. */

@@ -203,8 +203,8 @@ export class OutageBudget {
   }
 }
 
-/** No failure is known: a request was sent, and nothing came back. */
-class NoAnswerError extends Error {}
+/** No failure is known: a request was made, and nothing came back. */
+export class NoAnswerError extends Error {}
 
 /**
  * Rejects a request that could not be sent because the service has not answered earlier ones for

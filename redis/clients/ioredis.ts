@@ -23,7 +23,11 @@ export interface IoredisClient {
     sentinelRetryStrategy: () => null;
   }): IoredisSubscriber;
   /** The options that it was made with. */
-  readonly options: { readonly keyPrefix?: string | undefined };
+  readonly options: {
+    readonly keyPrefix?: string | undefined;
+    readonly sentinels?: readonly unknown[] | null | undefined;
+    readonly failoverDetector?: boolean | undefined;
+  };
   /** The state of the connection. */
   readonly status?: string;
   /** The socket, once there is one. */
@@ -101,14 +105,17 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * import { ioredis } from "@holdfast/lock/redis/ioredis";
  * import { Redis } from "ioredis";
  *
- * const client = new Redis({ name: "mymaster", sentinels: [{ host: "127.0.0.1", port: 5000 }] });
- * client.on("error", console.error);
+ * const client = new Redis({
+ *   name: "mymaster",
+ *   sentinels: [{ host: "127.0.0.1", port: 5000 }],
+ *   failoverDetector: true,
+ * }).on("error", console.error);
  * {
  *   await using locks = new RedisLock(ioredis(client));
  *   await using lease = await locks.acquire("orders:42");
  *   lease.throwIfLost();
  * }
- * await client.quit();
+ * client.disconnect(); // also from the sentinels, which quit() does not do
  * ```
  *
  * @example Redis Cluster
@@ -163,7 +170,17 @@ function adaptClient(client: IoredisClient): RedisClient {
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     cluster: false,
+    ...lacksDetector(client) ? { warning: NO_DETECTOR } : {},
   });
+}
+
+const NO_DETECTOR =
+  "The ioredis client is not told of a failover: it may stay on the old primary for " +
+  "12 s, and two processes can hold one lock meanwhile. Give it the option 'failoverDetector: true'";
+
+/** Whether the client finds its primary by sentinels, but is not told of a failover. */
+function lacksDetector({ options }: IoredisClient): boolean {
+  return Boolean(options?.sentinels?.length) && options.failoverDetector !== true;
 }
 
 function adaptCluster(cluster: IoredisCluster): RedisClient {
@@ -213,7 +230,12 @@ async function subscribe(
     retryStrategy: giveUp,
     sentinelRetryStrategy: giveUp,
   });
-  const ended = new Promise<void>((resolve) => subscriber.on("end", resolve));
+  const ended = new Promise<void>((resolve) => {
+    subscriber.on("end", () => {
+      subscriber.disconnect(); // its failover detector has connections of its own
+      resolve();
+    });
+  });
   subscriber.on("error", () => {}); // "end" follows
   subscriber.on("message", (_channel, message) => onMessage(message));
   await subscriber.connect();

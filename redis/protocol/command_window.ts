@@ -69,6 +69,8 @@ export class CommandWindow {
    * after it. `null` if no command is unanswered. Only the window writes it.
    */
   silentSinceMs: number | null = null;
+  /** The last answer that came while other commands were unanswered, in monotonic ms. Only the window writes it. */
+  answeredAtMs = -Infinity;
   #unanswered = 0;
   /** In the order of arrival. */
   readonly #urgent = new LinkedSet<() => void>();
@@ -104,7 +106,10 @@ export class CommandWindow {
     if (isAnswered) {
       const nowMs = this.#unanswered === 0 ? null : this.#clock.now();
       this.silentSinceMs = nowMs;
-      if (nowMs !== null) this.#answeredMs = this.#waitedUntil(nowMs);
+      if (nowMs !== null) {
+        this.answeredAtMs = nowMs;
+        this.#answeredMs = this.#waitedUntil(nowMs);
+      }
     }
     if (wasFull) this.#letNextGo();
   }

@@ -16,6 +16,7 @@ import {
   decodeLeave,
   decodeQuery,
   decodeRenew,
+  isLate,
   type LeaveAnswer,
   leaveArguments,
   type QueryAnswer,
@@ -23,7 +24,7 @@ import {
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
 import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
-import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
+import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
@@ -41,8 +42,16 @@ export interface RedisCommandsOptions {
   readonly warnings: Warnings;
 }
 
-/** The slot of a script that is wanted whatever happens. */
-const WANTED = { isWanted: true } as const;
+/** What `PTTL` says of a key without a TTL. */
+const NO_TTL = -1;
+
+/** A token as other libraries write it, redis-py without a TTL, too. */
+const FOREIGN_TOKEN = /^[0-9a-f-]{20,}$/i;
+
+/** What has a slot: an ask, or a script that is wanted whatever happens. */
+type Slot = Pick<Ask, "isWanted">;
+
+const WANTED: Slot = { isWanted: true };
 
 /** Sends scripts, and learns the server's clock. Each run is one command, two after a NOSCRIPT. */
 export class RedisCommands {
@@ -62,7 +71,7 @@ export class RedisCommands {
   }
 
   /**
-   * Sends an ask, or a steal. The caller has taken a slot in the window.
+   * Sends an ask, or a steal. The caller has taken a slot in the window, and keeps it if the answer is "late".
    *
    * @param lastMomentMs The server time in ms after which the ask does nothing; 0 for no limit.
    */
@@ -72,11 +81,17 @@ export class RedisCommands {
       const answer = decodeAsk(reply);
       this.clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
       if (!this.#isMemoryChecked) this.#checkMemory();
+      if (ask.ticket === 0 && isHeldForever(answer)) this.#checkHolder(keys);
       return answer;
     };
     return ask.mode === "steal"
       ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), decode, ask)
       : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, ask);
+  }
+
+  /** Whether the server has answered others since then. Unknown in a cluster, where another node may have. */
+  answersOthersSince(sinceMs: number): boolean {
+    return !this.client.cluster && this.window.answeredAtMs > sinceMs;
   }
 
   /** Extends the lock if the owner value still holds it, and confirms a claim. */
@@ -139,7 +154,7 @@ export class RedisCommands {
     keys: LockKeys,
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
-    slot?: { readonly isWanted: boolean },
+    slot?: Slot,
   ): Promise<T> {
     if (slot === undefined && !this.window.take()) {
       return this.#sendInTurn(script, keys, args, decode);
@@ -147,7 +162,7 @@ export class RedisCommands {
     const { lock, queue, waiters, token } = keys;
     const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
     const onReply = (reply: unknown) => {
-      this.window.free(true);
+      this.#onReply(reply, slot);
       return decode(reply);
     };
     let reply: Promise<unknown>;
@@ -159,7 +174,7 @@ export class RedisCommands {
     }
     return reply.then(onReply, (error) => {
       if (!isNoScript(error) || slot?.isWanted === false) throw this.#onFailure(error);
-      return this.#sendCommand("EVAL", all.with(0, script.source), lock).then(decode);
+      return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(decode);
     });
   }
 
@@ -189,7 +204,12 @@ export class RedisCommands {
   }
 
   /** Sends a command that has a slot, and frees the slot when it is answered. */
-  async #sendCommand(command: string, args: string[], key: string): Promise<unknown> {
+  async #sendCommand(
+    command: string,
+    args: string[],
+    key: string,
+    slot?: Slot,
+  ): Promise<unknown> {
     let reply: unknown;
     try {
       const replied = this.client.send(command, args, key);
@@ -198,8 +218,14 @@ export class RedisCommands {
     } catch (error) {
       throw this.#onFailure(error);
     }
-    this.window.free(true);
+    this.#onReply(reply, slot);
     return reply;
+  }
+
+  /** Frees the slot, unless it is of an ask that came too late: that one is sent again before later ones. */
+  #onReply(reply: unknown, slot: Slot | undefined): void {
+    const isAsk = slot !== undefined && slot !== WANTED;
+    if (!isAsk || !isLate(reply)) this.window.free(true);
   }
 
   /** Frees the slot. Returns the error without the command's arguments, or why no command can be sent. */
@@ -217,6 +243,19 @@ export class RedisCommands {
     replied.then(cancel, cancel);
   }
 
+  /** Warns if the lock key looks like data: then nobody ever gets the lock. */
+  async #checkHolder(keys: LockKeys): Promise<void> {
+    try {
+      const { value, leftMs } = await this.query(keys, 0);
+      if (value === null || leftMs !== NO_TTL || isOurs(value) || FOREIGN_TOKEN.test(value)) return;
+    } catch {
+      return; // the next call looks again
+    }
+    const what = "is a string without a TTL that no known lock library has written. Nobody gets " +
+      "the lock before it is deleted: if it is data, use another 'keyPrefix'";
+    this.#options.warnings.warn(`The key of a lock, ${JSON.stringify(keys.lock)}, ${what}`);
+  }
+
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
     if (!this.window.take()) await this.window.urgentTurn();
@@ -228,6 +267,12 @@ export class RedisCommands {
       // The user may lack the right to INFO. Locks work without this check.
     }
   }
+}
+
+/** Whether the key of a lock that is held has no TTL, and no holder of this library is known. */
+function isHeldForever(answer: AskAnswer): boolean {
+  if (answer.state === "queued") return answer.leftMs === NO_TTL && !answer.holderIsOurs;
+  return answer.state === "held" && answer.leftMs === NO_TTL;
 }
 
 /**

@@ -11,8 +11,10 @@ const PASSING = new Set([
   "ASK",
   "BUSY",
   "CLUSTERDOWN",
+  "KILLED",
   "LOADING",
   "MASTERDOWN",
+  "MAXCLIENTS",
   "MISCONF",
   "MOVED",
   "NOREPLICAS",
@@ -39,7 +41,10 @@ const LASTING = new Set([
 /** Error texts for refusals, by code: the cause and the next step. */
 const REFUSALS = new Map([
   ["CLUSTERDOWN", "the cluster does not serve all slots (CLUSTERDOWN)"],
+  ["KILLED", "somebody has killed the script (SCRIPT KILL)"],
   ["LOADING", "it is still loading its data (LOADING)"],
+  ["MASTERDOWN", "it is a replica without its primary (MASTERDOWN)"],
+  ["MAXCLIENTS", "it takes no more clients (max number of clients reached). Raise 'maxclients'"],
   ["MISCONF", "it cannot save its data, so it refuses writes (MISCONF)"],
   ["NOAUTH", "the client is not logged in (NOAUTH). Give it a user and a password"],
   ["NOPERM", "the user lacks a permission (NOPERM). Check its ACL"],
@@ -66,7 +71,8 @@ const NETWORK_FAILURES = new Map([
  * A script has deleted a key whose slot moves to another node, and the command after that was refused.
  * The script was executed in part; sent again, it is executed as soon as the slot has moved.
  */
-const EXECUTED_IN_PART = /cript attempted to access a non local key in a cluster node/;
+const EXECUTED_IN_PART =
+  /cript attempted to access a non local key|undeclared keys were accessed during rehashing/;
 
 const CLOSED = "the client is closed, or has given up reconnecting";
 const OFFLINE = "the client is not connected. Is the server running?";
@@ -106,9 +112,21 @@ export interface Refusal {
 const OF_A_SCRIPT =
   /^-?(?:ERR Error running script \(call to f_[0-9a-f]{40}\): )?(?:@user_script: ?\d+: )*-?/;
 
-/** How servers say inside a script, where the code is missing, that the user lacks a permission. */
-const DENIED_IN_SCRIPT =
-  /^(?:ERR )?(?:The user executing the script (?:can't|is lacking) |ACL failure in script: )/;
+/**
+ * What servers say without a code, or with `ERR`, as Redis 6.2 to 8 and Valkey word it. The code is the one that
+ * says the same elsewhere, or ours: all but the first pass by themselves.
+ */
+const UNCODED: readonly (readonly [RegExp, string])[] = [
+  [
+    /^(?:ERR )?(?:The user executing the script (?:can't|is lacking) |ACL failure in script: )/,
+    "NOPERM",
+  ],
+  [/^(?:ERR )?max number of clients (?:\+ cluster connections )?reached/, "MAXCLIENTS"],
+  [/cript attempted to execute a (?:write )?command while the cluster is down/, "CLUSTERDOWN"],
+  [/cript attempted to access a slot not served/, "CLUSTERDOWN"],
+  [/^(?:ERR )?Can not execute the command on a stale replica/, "MASTERDOWN"],
+  [/Script killed by user with (?:SCRIPT|FUNCTION) KILL/, "KILLED"],
+];
 
 /**
  * Reads an error. A refusal is a *definite no*: the server says that it did not execute the command.
@@ -125,7 +143,8 @@ function refusalCode(text: string): string | undefined {
   const [prefix = ""] = OF_A_SCRIPT.exec(text) ?? [];
   const inner = text.slice(prefix.length);
   if (EXECUTED_IN_PART.test(inner)) return undefined;
-  if (DENIED_IN_SCRIPT.test(inner)) return "NOPERM";
+  const uncoded = UNCODED.find(([pattern]) => pattern.test(inner));
+  if (uncoded !== undefined) return uncoded[1];
   const code = /^([A-Z]+)(?: |$)/.exec(inner)?.[1];
   if (code !== undefined && (PASSING.has(code) || LASTING.has(code))) return code;
   return prefix.length > 1 ? "ERR" : undefined;

@@ -300,6 +300,11 @@ return {
 own_holder,
 }
 end
+local function count_others(keys, inbox, is_queued)
+local waiter_count = count_members(keys, family_of_inbox(inbox))
+if is_queued then waiter_count = waiter_count - 1 end
+return waiter_count
+end
 local function held_reply(keys, now_ms, last_ticket, remaining_ms)
 local waiter_count = 0
 if last_ticket then waiter_count = count_members(keys, 'by_ticket') end
@@ -391,7 +396,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "9dc1aae8482a2005643b8d31e4584b64ed8170b5",
+  sha1: "e0d32a228748043db96a740b7280e0569989934a",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -422,10 +427,11 @@ redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owne
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
 local lock_value, remaining_ms = redis.call('GET', keys.lock), redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
+local others = count_others(keys, inbox, record)
 if record then remove_waiter(keys, owner_value, record) end
 local life_ms = math.max(remaining_ms, ttl_ms)
 local token = grant_again(keys, lock_value, holder_record, owner_value, life_ms, now_us)
-return { 1, now_ms, life_ms, token }
+return { 1, now_ms, life_ms, token, others }
 end
 if mode == 'attach' then return { 0, now_ms, remaining_ms } end
 forget_own_lapse(keys, holder_record, lock_value, inbox)
@@ -451,9 +457,11 @@ end`,
 local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)
 if progress == 3 then return { 3, now_ms } end
 if not next_waiter or next_waiter.value == owner_value then
+local others = count_others(keys, inbox, ticket)
 if next_waiter then remove_first_waiter(keys, next_waiter) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
-return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_ms, now_us) }
+local token = grant(lock_key, token_key, owner_value, ttl_ms, now_us)
+return { 1, now_ms, ttl_ms, token, others }
 end
 grant_next(keys, next_waiter, now_ms, now_us)
 next_waiter.remaining_ms = next_waiter.claim_ms

@@ -117,6 +117,15 @@ export const HOLDER_IS_OURS = 1;
 /** The same: it does not, so its release notifies nobody. */
 export const HOLDER_IS_FOREIGN = 0;
 
+export interface Granted {
+  readonly state: "granted";
+  readonly serverMs: number;
+  readonly validMs: number;
+  readonly fencingToken: bigint;
+  /** How many other waiters of this inbox are in the queue; 0 in the answer to a steal. */
+  readonly otherWaiters: number;
+}
+
 export interface Queued {
   readonly state: "queued";
   readonly serverMs: number;
@@ -146,7 +155,7 @@ export interface Refused {
 
 /** The answer to an ask or a steal. `serverMs` is the server's clock. */
 export type AskAnswer =
-  | { state: "granted"; serverMs: number; validMs: number; fencingToken: bigint }
+  | Granted
   | Refused
   | Queued
   | { state: "searching"; serverMs: number }
@@ -176,6 +185,11 @@ function reasonOf(reply: unknown): "expired" | "stolen" {
   throw unexpected(reply);
 }
 
+/** Whether an ask or a steal came too late. */
+export function isLate(reply: unknown): boolean {
+  return Array.isArray(reply) && reply[0] !== null && Number(reply[0]) === TOO_LATE;
+}
+
 export function decodeAsk(reply: unknown): AskAnswer {
   const list = coded(reply);
   const serverMs = Number(list[1] ?? 0);
@@ -184,7 +198,9 @@ export function decodeAsk(reply: unknown): AskAnswer {
   switch (Number(list[0])) {
     case GRANTED: {
       const fencingToken = BigInt(third); // below 2^53
-      return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
+      const validMs = leftMs < 0 ? Infinity : leftMs;
+      const otherWaiters = Number(list[4] ?? 0);
+      return { state: "granted", serverMs, validMs, fencingToken, otherWaiters };
     }
     case QUEUED:
       return {

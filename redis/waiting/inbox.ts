@@ -13,6 +13,8 @@ import { refusalOf } from "../protocol/failures.ts";
 
 /** How long to wait in ms before a failed subscription is tried again. */
 const RETRY_MS = 500;
+/** The same if Redis has refused it for good, at most: the pause grows. */
+const MAX_MUTE_MS = 60_000;
 
 export interface InboxListener {
   onInboxMessage(message: InboxMessage): void;
@@ -26,10 +28,12 @@ export class Inbox {
   readonly nonce: string = makeNonce();
   /**
    * Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. Only the
-   * inbox writes this and the next two.
+   * inbox writes this and the next three.
    */
   id: string = this.nonce;
   listens = false;
+  /** Whether the client cannot subscribe, or may not. */
+  isMute = false;
   /**
    * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
    * messages come from all nodes, but each node counts only its own subscribers.
@@ -42,19 +46,26 @@ export class Inbox {
   readonly #closed = new AbortController();
   #opening: Promise<void> | null = null;
   #subscription: AsyncDisposable | null = null;
-  #isMute = false;
+  /** When a mute inbox tries again, in monotonic ms, and its pause after that. */
+  #nextTryMs = 0;
+  #muteMs = RETRY_MS;
 
   constructor(client: RedisClient, clock: Clock, warnings: Warnings, listener: InboxListener) {
     this.#client = client;
     this.#clock = clock;
     this.#warnings = warnings;
     this.#listener = listener;
-    if (client.subscribe === undefined) this.#becomeMute();
+    if (client.subscribe === undefined) this.#becomeMute(Infinity);
   }
 
-  /** Opens the inbox in the background, unless it is open or mute. Retries until Redis refuses for good. */
+  /**
+   * Opens the inbox in the background, unless it is open. Retries until Redis refuses for good: then it is
+   * mute, and a later call tries again.
+   */
   open(): void {
-    if (!this.#isMute) this.#opening ??= this.#open();
+    if (this.#opening === null && this.#clock.now() >= this.#nextTryMs) {
+      this.#opening = this.#open();
+    }
   }
 
   async close(): Promise<void> {
@@ -74,25 +85,32 @@ export class Inbox {
           () => this.#listener.onInboxChange(),
         );
         this.listens = true;
+        this.isMute = false;
+        this.id = this.nonce;
         this.isCountable = !this.#client.cluster;
         this.#listener.onInboxChange();
         return;
       } catch (error) {
-        if (refusalOf(error)?.passing === false) return this.#onRefusal(error);
+        const refusal = refusalOf(error);
+        if (refusal?.passing === false) return this.#onRefusal(refusal.code, error);
         await pause(this.#clock, RETRY_MS, this.#closed.signal);
       }
     }
   }
 
-  #becomeMute(): void {
-    this.#isMute = true;
+  #becomeMute(untilMs: number): void {
+    this.isMute = true;
     this.id = `-${this.nonce}`;
+    this.#nextTryMs = untilMs;
   }
 
-  #onRefusal(error: unknown): void {
-    this.#becomeMute();
+  #onRefusal(code: string, error: unknown): void {
+    this.#becomeMute(this.#clock.now() + this.#muteMs);
+    this.#muteMs = Math.min(2 * this.#muteMs, MAX_MUTE_MS);
+    this.#opening = null;
+    const advice = code === "NOPERM" ? ". Check the user's ACL" : "";
     this.#warnings.warn(
-      `Redis refuses to subscribe to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL: ` +
+      `Redis refuses to subscribe to "${INBOX_CHANNEL_PREFIX}*", so waiters poll${advice}: ` +
         (error instanceof Error ? error.message : String(error)),
     );
     this.#listener.onInboxChange();

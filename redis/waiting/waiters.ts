@@ -88,6 +88,20 @@ export class Waiters implements InboxListener {
     room.compare(inboxWaiters + (isWaiting ? 1 : 0));
   }
 
+  /** The foremost waiter of a lock asks: its holder here has found the lock gone. */
+  askNow(lockKey: string): void {
+    this.#rooms.get(lockKey)?.askNow();
+  }
+
+  /**
+   * A call was granted the lock by an answer. If the server knows fewer of the others that wait here, it has
+   * lost its queue: all of them ask, to be back before new callers.
+   */
+  onAnsweredGrant(waiter: Waiter, otherWaiters: number): void {
+    const room = this.#rooms.get(waiter.keys.lock);
+    room?.compare(otherWaiters + (room.waiters.has(waiter) ? 1 : 0));
+  }
+
   /**
    * Maps the server's clock to ours, by the last answer for this lock. `null` if the connection has
    * changed since, and in a cluster: the lock may have moved to a node with another clock.

@@ -16,14 +16,14 @@ import type { ClockMapping } from "../protocol/server_clocks.ts";
 const HEARTBEAT_MS = 2_000;
 /** How often in ms the process of the first waiter in the queue asks. */
 const HEAD_POLL_MS = 500;
-/** The same in ms while another library holds the lock: its release notifies nobody. */
-const FOREIGN_POLL_MS = 20;
+/** The same in ms if no message tells it of a release: of another library, or as its inbox is mute. */
+const UNTOLD_POLL_MS = 20;
 /** How long in ms it takes until the last waiter asks, if all of them do. */
 export const SPREAD_MS = 1_000;
 /** In how many steps they ask. */
 const STEPS = 20;
 /** How many waiters ask in one step, at least. */
-const MIN_STEP = 64;
+const MIN_STEP = 256;
 
 /** A call that asks for a lock or waits for it. Its event methods send nothing themselves. */
 export interface Waiter {
@@ -39,6 +39,13 @@ export interface Waiter {
   onOutage(): void;
   /** The caller's signal has aborted, or the instance is being disposed. */
   onAborted(): void;
+}
+
+/** How an inbox learns of messages. */
+interface InboxState {
+  readonly listens: boolean;
+  /** Whether it cannot subscribe. */
+  readonly isMute: boolean;
 }
 
 /** What of the last answer decides when to ask again. A negative `leftMs` is unknown. */
@@ -58,13 +65,13 @@ const HEAD: LastAnswer = { position: 1, leftMs: -1, holderIsOurs: true };
  */
 export function nextAskDelayMs(
   { position, leftMs, holderIsOurs }: LastAnswer,
-  { listens, claimMs }: { readonly listens: boolean; readonly claimMs: number },
+  { listens, isMute, claimMs }: InboxState & { readonly claimMs: number },
   random: number,
 ): number {
   const isHead = position === 1;
   let delayMs = HEARTBEAT_MS * (0.9 + 0.1 * random);
   if (!listens) delayMs = Math.min(delayMs, claimMs / 3);
-  if (isHead) delayMs = Math.min(delayMs, holderIsOurs ? HEAD_POLL_MS : FOREIGN_POLL_MS);
+  if (isHead) delayMs = Math.min(delayMs, holderIsOurs && !isMute ? HEAD_POLL_MS : UNTOLD_POLL_MS);
   if (leftMs >= 0) {
     // A dead holder notifies nobody, so ask once its lock has expired: the first in line before others.
     delayMs = Math.min(delayMs, leftMs + (isHead ? 1 : 20 + 20 * random));
@@ -74,7 +81,7 @@ export function nextAskDelayMs(
 
 export class WaitingRoom {
   readonly #clock: Clock;
-  readonly #inbox: { readonly listens: boolean };
+  readonly #inbox: InboxState;
   readonly #claimMs: number;
   /** In the order in which they were queued. */
   readonly waiters: LinkedSet<Waiter> = new LinkedSet();
@@ -85,7 +92,7 @@ export class WaitingRoom {
   /** The clock mapping of the last answered ask. */
   #mapping: ClockMapping | null = null;
 
-  constructor(clock: Clock, inbox: { readonly listens: boolean }, claimMs: number) {
+  constructor(clock: Clock, inbox: InboxState, claimMs: number) {
     this.#clock = clock;
     this.#inbox = inbox;
     this.#claimMs = claimMs;
@@ -159,7 +166,8 @@ export class WaitingRoom {
   }
 
   #askIn(answer: LastAnswer, random: number = Math.random()): void {
-    const mode = { listens: this.#inbox.listens, claimMs: this.#claimMs };
+    const { listens, isMute } = this.#inbox;
+    const mode = { listens, isMute, claimMs: this.#claimMs };
     const delayMs = nextAskDelayMs(answer, mode, random);
     const dueMs = this.#clock.now() + delayMs;
     if (dueMs >= this.#dueMs) return;

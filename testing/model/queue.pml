@@ -115,6 +115,9 @@
 #define COUNT 1         /* fewer waiters in the answer than there are here: all ask. 0 not compared; 2 a shortfall of one is taken
                            for a grant under way even if no holder is named */
 #endif
+#ifndef GRCOUNT
+#define GRCOUNT 1       /* so they do if a granted answer has fewer of the others (the queue was lost) */
+#endif
 #ifndef ACTS
 #define ACTS 1          /* who acts on the count and the named holder: 1 each answer, 0 only that of the foremost waiter */
 #endif
@@ -677,6 +680,7 @@ inline execOne(c) {            /* the server runs the next request of a connecti
   if :: rr == R_Q ->
         count(PROC(c)); cn[c].ct[y] = w; w = 0;
         if :: hst > 0 && NAME >= hst && L == hid && PO(hid) == PROC(c) -> cn[c].oh[y] = hid :: else fi
+     :: rr == R_GR && GRCOUNT && cn[c].ty[y] != STL -> count(PROC(c)); cn[c].ct[y] = w; w = 0
      :: else fi;
   PR6("server runs %d(c%d id%d) -> reply %d; L=%d F=%d\n", cn[c].ty[y], c, cn[c].id[y], rr, L, F);
   if :: ph[c] == DEAD && y == 0 -> pop(c) :: else fi;
@@ -724,6 +728,15 @@ inline compare(c) {
      :: else fi;
   w = 0; u = 0
 }
+/* a granted answer tells how many of the others the server knows */
+inline compareOthers(c) {
+  w = 0; m = 0;
+  do :: m < NC -> if :: m != c && PROC(m) == PROC(c) && ph[m] == WAIT -> w++ :: else fi; m++ :: else -> break od;
+  if :: GRCOUNT && rc < w -> printf("c%d: the server knows %d of %d others here; all ask\n", c, rc, w); m = 0;
+        do :: m < NC -> if :: m != c && PROC(m) == PROC(c) && ph[m] == WAIT -> need[m] = 1 :: else fi; m++ :: else -> break od
+     :: else fi;
+  w = 0
+}
 inline late(c) {
   if :: LATE == 0 -> send(c, END, CUR(c), 0, 0, 0); ph[c] = ASK  /* "release it, go on" */
      :: LATE == 1 -> ph[c] = ASK                                 /* re-ask follows */
@@ -756,7 +769,9 @@ end: do
           :: rr == R_NOSCR && cn[c].n >= CAP -> if :: fnd -> aw[c] = 0; dirty[c] = 1 :: else fi
           :: rr != R_NOSCR && fnd && (t == ACQ || t == TRY || t == STL) && (ph[c] == ASK || ph[c] == WAIT) && a == CUR(c) ->
              aw[c] = 0;
-             if :: rr == R_GR -> granted(c, g, 0)
+             if :: rr == R_GR ->
+                   if :: t != STL -> compareOthers(c) :: else fi;
+                   granted(c, g, 0)
                 :: rr == R_Q ->
                    ph[c] = WAIT;
                    if :: ctk[a] == 0 -> ctk[a] = g :: else fi;

@@ -74,8 +74,8 @@ export const CLIENT_RIGHTS: Readonly<Record<TopologyClientName, ClientRights>> =
   },
   "ioredis-sentinel": {
     required: ["sentinel|get-master-addr-by-name", "sentinel|sentinels"],
-    optional: [],
-    channels: [],
+    optional: ["subscribe"],
+    channels: ["&+switch-master"],
   },
 };
 

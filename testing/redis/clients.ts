@@ -84,7 +84,11 @@ export async function openSentinelClient(
 ): Promise<OpenClient> {
   if (name === "ioredis-sentinel") {
     const { Redis } = await import("ioredis");
-    const client = new Redis({ name: PRIMARY_NAME, sentinels: [...sentinels] });
+    const client = new Redis({
+      name: PRIMARY_NAME,
+      sentinels: [...sentinels],
+      failoverDetector: true,
+    });
     client.on("error", () => {});
     return { client: ioredis(client), close: noteOpen(() => endIoredis(client)) };
   }

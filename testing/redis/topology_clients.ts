@@ -60,6 +60,7 @@ export function openAsUser(name: TopologyClientName, users: TopologyUsers): Topo
       const client = new Redis({
         name: PRIMARY_NAME,
         sentinels: [...addresses],
+        failoverDetector: true,
         ...login,
         sentinelUsername: username,
         sentinelPassword: password,

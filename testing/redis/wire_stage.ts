@@ -149,5 +149,5 @@ function kindOf(chunk: Uint8Array): WireReply | null {
   const text = new TextDecoder().decode(chunk);
   if (text.includes(`\r\n${GRANT_MESSAGE} `)) return "message";
   if (new RegExp(`^\\*8\\r\\n:${QUEUED}\\r\\n`, "m").test(text)) return "queued";
-  return new RegExp(`^\\*4\\r\\n:${GRANTED}\\r\\n`, "m").test(text) ? "granted" : null;
+  return new RegExp(`^\\*[45]\\r\\n:${GRANTED}\\r\\n`, "m").test(text) ? "granted" : null;
 }

@@ -1,8 +1,8 @@
 /**
  * Waits that `waitMs` bounds, when Redis does not answer at their end.
  */
-import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
-import { LockTimeoutError } from "../../mod.ts";
+import { assert, assertEquals, assertInstanceOf, assertLess, assertMatch } from "@std/assert";
+import { LockTimeoutError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
 import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
@@ -76,6 +76,33 @@ Deno.test("RedisLock.tryAcquire() with waitMs gets a free lock although the firs
     const lease = await taking;
     assert(lease !== null);
     assertEquals(await lease.release(), true);
+  }));
+
+Deno.test("RedisLock.acquire() with waitMs blames Redis if its ask is not answered, and nothing else", () =>
+  play(async ({ lock, gates }) => {
+    await (await lock.acquire("n")).release();
+    const open = Promise.withResolvers<void>();
+    gates.onRequest = () => open.promise;
+    const error = await lock.acquire("n", { waitMs: 1 }).catch((error) => error);
+    open.resolve();
+    assertInstanceOf(error, LockUnavailableError);
+    assertMatch(error.message, /^Cannot reach Redis for lock "n": it has not answered in time/);
+  }));
+
+Deno.test("RedisLock.acquire() with waitMs blames this process if its ask is not answered although Redis answers", () =>
+  play(async ({ lock, other, gates }) => {
+    const outcome = async () => {
+      const gate = new Gate();
+      gates.onRequest = gate.first("ask");
+      const error = await lock.acquire("n", { waitMs: 1 }).catch((error) => error);
+      gate.open();
+      return error;
+    };
+    const error = await outcome();
+    assertInstanceOf(error, LockUnavailableError);
+    assertMatch(error.message, /the service answers, but this process could not send the call/);
+    await using _held = await other.acquire("n");
+    assertInstanceOf(await outcome(), LockTimeoutError, "somebody else had the lock");
   }));
 
 Deno.test("RedisLock.acquire() with waitMs and an owner id waits, and a later call of the id gets the lock", () =>

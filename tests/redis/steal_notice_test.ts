@@ -5,9 +5,11 @@ import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert"
 import { type Lease, LeaseLostError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
+import { Gate } from "../../testing/redis/gated_client.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { atOnce, play, TTL_MS } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { scaled } from "../../testing/time.ts";
 
 function assertStolen({ signal }: Lease): void {
@@ -45,6 +47,23 @@ Deno.test("RedisLock.request() with steal: so has a victim in another RedisLock 
     await close();
   }
 });
+
+Deno.test("RedisLock.acquire() waits when its grant was stolen on the same client before the answer was read", () =>
+  play(async (stage) => {
+    const { lock, gates } = stage;
+    const gate = new Gate();
+    gates.onReply = gate.first("ask");
+    const waiting = lock.acquire("n");
+    await gate.arrived;
+    await lock.request("n", { steal: true }, async (thief) => {
+      gate.open();
+      await waitUntil("it waits", async () => await stage.waiting() === 1);
+      thief!.throwIfLost();
+    });
+    const lease = await waiting;
+    lease.throwIfLost();
+    assertEquals(await lease.release(), true);
+  }));
 
 Deno.test("RedisLock.request() with steal notifies a victim at once whose inbox is open, however it got the lock", () =>
   play(async (stage) => {

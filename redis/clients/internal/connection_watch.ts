@@ -31,7 +31,7 @@ export class ConnectionWatch {
   }
 
   /** Makes this the adapter of a client, with the calls to it. */
-  with(calls: Pick<RedisClient, "send" | "subscribe" | "cluster">): RedisClient {
+  with(calls: Pick<RedisClient, "send" | "subscribe" | "cluster" | "warning">): RedisClient {
     return Object.assign(this, calls);
   }
 

@@ -63,7 +63,6 @@ Deno.test("refusalOf() reads the other errors that Redis 6.2 wraps into a script
     [`${REFUSED}Unknown Redis command called from Lua script`]: "ERR",
     [`${WRAPPED}ERR value is not an integer or out of range`]: "ERR",
     [`${WRAPPED}user_script:2: attempt to index local 'a' (a nil value)`]: "ERR",
-    [`${WRAPPED}Script killed by user with SCRIPT KILL...`]: "ERR",
   };
   for (const [text, code] of Object.entries(lasting)) {
     assertEquals(refusalOf(new Error(text)), { code, passing: false }, text);
@@ -88,9 +87,29 @@ Deno.test("refusalOf() reads the refusals in a script of Redis 7 and later, and 
   }
 });
 
+Deno.test("refusalOf() knows the ERR texts that pass by themselves", () => {
+  const texts = {
+    "ERR max number of clients reached": "MAXCLIENTS",
+    "ERR max number of clients + cluster connections reached": "MAXCLIENTS",
+    [`ERR Script attempted to execute a command while the cluster is down${PLACE}`]: "CLUSTERDOWN",
+    [`${REFUSED}Lua script attempted to execute a write command while the cluster is down and readonly`]:
+      "CLUSTERDOWN",
+    [`ERR Script attempted to access a slot not served${PLACE}`]: "CLUSTERDOWN",
+    [`ERR Can not execute the command on a stale replica${PLACE}`]: "MASTERDOWN",
+    [`ERR Error running script, @user_script:1: Script killed by user with SCRIPT KILL...`]:
+      "KILLED",
+    [`${WRAPPED}Script killed by user with SCRIPT KILL...`]: "KILLED",
+  };
+  for (const [text, code] of Object.entries(texts)) {
+    assertEquals(refusalOf(new Error(text)), { code, passing: true }, text);
+  }
+});
+
 Deno.test("refusalOf() takes a script that a moving slot interrupts for one that may have been executed", () => {
   const text = "cript attempted to access a non local key in a cluster node";
-  for (const error of [`${REFUSED}Lua s${text}`, `ERR S${text}${PLACE}`]) {
+  const unstable = "ERR Unable to execute command 'exists' in script " +
+    "because undeclared keys were accessed during rehashing of the slot";
+  for (const error of [`${REFUSED}Lua s${text}`, `ERR S${text}${PLACE}`, unstable + PLACE]) {
     assertEquals(refusalOf(new Error(error)), null, error);
     assertEquals(classifyFailure(new Error(error)), {
       kind: "retry",

@@ -109,6 +109,7 @@ Deno.test("INBOX_LEASE_MS outlives two lost heartbeats", () => {
   const waiting = { position: Infinity, leftMs: -1, holderIsOurs: true };
   const heartbeatMs = nextAskDelayMs(waiting, {
     listens: true,
+    isMute: false,
     claimMs: wire.MAX_CLAIM_MS,
   }, 1);
   const leaseMs = Number(luaConstants("redis/protocol/scripts").get("INBOX_LEASE_MS"));

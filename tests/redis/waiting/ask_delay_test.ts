@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { nextAskDelayMs } from "../../../redis/waiting/waiting_room.ts";
 
-const LISTENS = { listens: true, claimMs: 3_000 };
+const LISTENS = { listens: true, isMute: false, claimMs: 3_000 };
+const MUTE = { listens: false, isMute: true, claimMs: 3_000 };
 const ANSWER = { position: 2, leftMs: 60_000, holderIsOurs: true };
 
 Deno.test("nextAskDelayMs() is 500 ms for the first in line and the heartbeat for other waiters", () => {
@@ -30,5 +31,10 @@ Deno.test("nextAskDelayMs() ends right after the holder's lock expires, for the 
 });
 
 Deno.test("nextAskDelayMs() is at most a third of a claim for waiters that get no messages", () => {
-  assertEquals(nextAskDelayMs(ANSWER, { listens: false, claimMs: 3_000 }, 0.5), 1_000);
+  assertEquals(nextAskDelayMs(ANSWER, { ...LISTENS, listens: false }, 0.5), 1_000);
+  assertEquals(nextAskDelayMs(ANSWER, MUTE, 0.5), 1_000);
+});
+
+Deno.test("nextAskDelayMs() is 20 ms for the first in line when its inbox is mute", () => {
+  assertEquals(nextAskDelayMs({ ...ANSWER, position: 1 }, MUTE, 0.5), 20);
 });

@@ -20,7 +20,7 @@ const ANSWER: Queued = {
 
 function open() {
   const clock = new FakeClock();
-  const room = new WaitingRoom(clock, { listens: true }, 3_000);
+  const room = new WaitingRoom(clock, { listens: true, isMute: false }, 3_000);
   const asks: number[] = [];
   const outages: number[] = [];
   const enqueue = (waiter: Waiter) => {

@@ -1,0 +1,74 @@
+/**
+ * Redis Sentinel: a failover that an administrator asks for, while the old primary works.
+ */
+import { assertEquals, assertMatch } from "@std/assert";
+import { Redis } from "ioredis";
+import { ioredis } from "../../redis/clients/ioredis.ts";
+import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { openSentinelClient } from "../../testing/redis/clients.ts";
+import type { RedisServer } from "../../testing/servers/redis.ts";
+import {
+  PRIMARY_NAME,
+  redisSentinelSkip,
+  startRedisSentinels,
+} from "../../testing/servers/redis_sentinel.ts";
+import { connectResp } from "../../testing/servers/resp.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+
+const skip = await redisSentinelSkip();
+const suffix = skip === undefined ? "" : ` [skipped: ${skip}]`;
+
+/** Whether commands of a client reach this server. */
+async function isAt(client: RedisClient, { port }: RedisServer): Promise<boolean> {
+  const info = await client.send("INFO", ["server"], "").catch(() => "");
+  return String(info).includes(`\r\ntcp_port:${port}\r\n`);
+}
+
+async function isPrimary({ command }: RedisServer): Promise<boolean> {
+  // A sentinel closes all connections of a server whose role it changes.
+  const info = () => command("INFO", "replication");
+  return String(await info().catch(info)).includes("\r\nrole:master\r\n");
+}
+
+Deno.test({
+  name: `RedisLock follows a planned failover before the old primary is demoted${suffix}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using servers = await startRedisSentinels();
+    const { primary, replica, sentinels } = servers;
+    for (const name of ["ioredis-sentinel", "node-redis-sentinel"] as const) {
+      const { client, close } = await openSentinelClient(name, sentinels);
+      {
+        await using lock = new RedisLock(client, { unavailableAfterMs: CONDITION_BOUND_MS });
+        const [from, to] = await isPrimary(primary) ? [primary, replica] : [replica, primary];
+        await waitUntil("the client is there", () => isAt(client, from));
+        await waitUntil("the sentinels may fail over again", async () => {
+          using sentinel = await connectResp(`redis://${sentinels[0]!.host}:${sentinels[0]!.port}`);
+          return await sentinel.command("SENTINEL", "FAILOVER", PRIMARY_NAME).catch(() => "") ===
+            "OK";
+        });
+        await servers.promoted(to);
+        await waitUntil("the client has moved", () => isAt(client, to));
+        assertEquals(await isPrimary(from), true, `${name}: the old primary still takes writes`);
+        await (await lock.acquire("n")).release();
+        await waitUntil("the old primary is demoted", async () => !await isPrimary(from));
+      }
+      await close();
+    }
+  },
+});
+
+Deno.test("RedisLock warns of an ioredis client that is not told of failovers", async () => {
+  const warnings: string[] = [];
+  const onWarning = (text: string) => void warnings.push(text);
+  for (const failoverDetector of [false, true]) {
+    const sentinels = [{ host: "127.0.0.1", port: 1 }];
+    const client = new Redis({ name: "p", sentinels, failoverDetector, lazyConnect: true });
+    await using _lock = new RedisLock(ioredis(client), { onWarning });
+  }
+  const single = new Redis({ lazyConnect: true });
+  await using _lock = new RedisLock(ioredis(single), { onWarning });
+  assertEquals(warnings.length, 1);
+  assertMatch(warnings[0]!, /'failoverDetector: true'$/);
+});
