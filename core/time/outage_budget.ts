@@ -45,8 +45,15 @@ export interface OutageBudgetOptions {
   /** Ends the call: it aborts with the caller's signal and at disposal. */
   readonly signal: AbortSignal;
   readonly classify: (error: unknown) => Failure;
-  /** Says why the connection is down, if that is known: explains a failure that says nothing itself. */
-  readonly client?: { readonly connectionError?: unknown };
+  readonly client?: {
+    /** Why the connection is down, if that is known: explains a failure that says nothing itself. */
+    readonly connectionError?: unknown;
+    /**
+     * When the service last was of use to any call of this process, in monotonic ms, if it answers in the
+     * order of the requests: one that waits behind others is in no outage while those are answered.
+     */
+    readonly lastAnswerMs?: number;
+  };
 }
 
 /**
@@ -92,7 +99,7 @@ export class OutageBudget {
       signal.throwIfAborted();
       const sentMs = clock.now();
       try {
-        const answer = await abortable(request(), signal);
+        const answer = await this.settle(abortable(request(), signal));
         this.answered();
         return answer;
       } catch (error) {
@@ -116,7 +123,7 @@ export class OutageBudget {
       const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
       return clock.schedule(() => {
         const thenMs = clock.now();
-        this.#skip(thenMs - nowMs - delayMs); // the event loop was blocked for so long
+        this.#skip(thenMs - nowMs - delayMs);
         if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
         else reject(this.#lastFailure ?? new NoAnswerError("No answer in time"));
       }, delayMs);
@@ -129,6 +136,7 @@ export class OutageBudget {
       resolve(answer);
     }, (error) => {
       cancel();
+      this.#skip(0);
       reject(error);
     });
     return promise;
@@ -138,8 +146,11 @@ export class OutageBudget {
     return (this.outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
   }
 
+  /** While the event loop was blocked, or others were answered, there was no outage. */
   #skip(blockedMs: number): void {
-    if (this.outageSinceMs !== null) this.outageSinceMs += Math.max(0, blockedMs);
+    if (this.outageSinceMs === null) return;
+    const { lastAnswerMs = -Infinity } = this.#options.client ?? {};
+    this.outageSinceMs = Math.max(this.outageSinceMs + Math.max(0, blockedMs), lastAnswerMs);
   }
 
   /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */

@@ -150,7 +150,7 @@ export async function acquireForRequest(
       maxHoldMs,
       autoRenew,
       onWait: (info) => void (seen = info),
-      ...waitMs > 0 && { waitMs },
+      waitMs,
       ...gone && { signal: gone },
     });
     if (lease === null) return await busyResult(lock, key, settings, seen);
