@@ -597,7 +597,8 @@ for (const pending of ["create", "createPersistent /locks/n"]) {
     a.transport.become("suspended");
     answered.reject(refusal("CONNECTION_LOSS"));
     await a.pass(1_100);
-    await assertRejects(() => call.lease, LockUnavailableError, "NOT_CONNECTED");
+    const expected = pending === "create" ? "CONNECTION_LOSS" : "NOT_CONNECTED";
+    await assertRejects(() => call.lease, LockUnavailableError, expected);
   });
 }
 

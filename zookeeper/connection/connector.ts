@@ -160,7 +160,8 @@ export class Connector {
     if (this.#unproven === attempt && performance.now() - attempt.acceptedMs >= LASTED_MS) {
       this.proven();
     }
-    if (this.#attempt !== attempt && this.#unproven !== attempt) return; // it was of use
+    const isOver = this.#attempt !== attempt && this.#unproven !== attempt; // it was of use
+    if (isOver || this.#isStopped) return;
     this.#attempt = this.#unproven = null;
     const { address, error } = attempt;
     const isForbidden = error instanceof Error && error.name === "NotCapable";

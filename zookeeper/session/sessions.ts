@@ -57,6 +57,18 @@ export class Sessions {
     return this.#opening;
   }
 
+  /** Why there is no connection, if that is known. */
+  get connectionError(): ZooKeeperError | undefined {
+    const cause = this.#transport?.connectError;
+    if (cause === undefined) return undefined;
+    return new ZooKeeperError("NOT_CONNECTED", "There is no connection to ZooKeeper", { cause });
+  }
+
+  /** When a server was last of use to the session, in monotonic ms. */
+  get lastAnswerMs(): number {
+    return this.#session?.lastAnswerMs ?? -Infinity;
+  }
+
   /** The same for a call, in the time that its budget has left. */
   async within(budget: OutageBudget): Promise<Session> {
     const session = await budget.settle(abortable(this.current(), budget.signal));
