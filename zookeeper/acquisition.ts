@@ -100,6 +100,8 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    */
   readonly #abort = new AbortController();
   readonly #budget: OutageBudget;
+  /** Whether it is one of those that may enter a queue now. */
+  #isAdmitted = false;
   /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
   #reported: number | undefined = 0;
   /** The znode of the lock that is held. */
@@ -140,13 +142,14 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       let znode: OwnZnode | null = null;
       for (;;) {
         try {
+          const inLine = this.#isAdmitted ? null : this.#admit();
+          if (inLine !== null) await inLine;
           // Only a new session ends an outage: a live one may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
-          const turn = session.admit(this.#budget.signal);
-          if (turn !== null) await this.#inLine(turn, session);
           const queue = SharedQueue.use(queues, session, name, lockPath);
           znode = new OwnZnode(queue, UTF8.encode(label), isTry);
           const seen = await this.#enter(znode);
+          this.#admitNext();
           const isOurs = isTry
             ? await this.#tryWin(znode, seen as QueueView)
             : await this.#waitForTurn(znode, seen);
@@ -160,6 +163,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       }
       return await this.#leave(znode);
     } finally {
+      this.#admitNext();
       for (const each of signals) aborts.delete(each, this);
       background.exit();
     }
@@ -172,17 +176,27 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
 
   // Entering the queue, and waiting in it.
 
-  /** Waits while many others enter queues: that is no outage while they are answered. */
-  async #inLine(turn: Promise<void>, session: Session): Promise<void> {
+  /** Returns a wait in line if many others enter queues now. */
+  #admit(): Promise<void> | null {
+    const turn = this.#context.sessions.admit(this.#budget.signal);
+    if (turn !== null) return this.#waitInLine(turn);
+    this.#isAdmitted = true;
+    return null;
+  }
+
+  /** Waits in line: that is no outage while the others are answered. */
+  async #waitInLine(turn: Promise<void>): Promise<void> {
+    const { sessions } = this.#context;
     const startMs = this.#clock.now();
     await turn;
-    try {
-      this.#budget.beganAt(Math.max(startMs, session.lastAnswerMs));
-      this.#budget.check();
-    } catch (error) {
-      session.entered();
-      throw error;
-    }
+    this.#isAdmitted = true;
+    this.#budget.beganAt(Math.max(startMs, sessions.lastAnswerMs));
+    this.#budget.check();
+  }
+
+  #admitNext(): void {
+    if (this.#isAdmitted) this.#context.sessions.entered();
+    this.#isAdmitted = false;
   }
 
   /** Waits for the answer to a request, for the time that is left in an outage. */
@@ -229,7 +243,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       }
     } finally {
       if (!isTry) queue.entering--;
-      session.entered();
     }
   }
 

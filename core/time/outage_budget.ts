@@ -49,8 +49,8 @@ export interface OutageBudgetOptions {
     /** Why the connection is down, if that is known: explains a failure that says nothing itself. */
     readonly connectionError?: unknown;
     /**
-     * When the service last was of use to any call of this process, in monotonic ms, if it answers in the
-     * order of the requests: one that waits behind others is in no outage while those are answered.
+     * When the service last answered any call of this process, in monotonic ms, if it answers in the order
+     * of the requests: one that waits behind others is in no outage while those are answered.
      */
     readonly lastAnswerMs?: number;
   };
@@ -117,18 +117,25 @@ export class OutageBudget {
    * decides that, by {@linkcode OutageBudget.answered}.
    */
   settle<T>(request: Promise<T>): Promise<T> {
-    const { clock, unavailableAfterMs } = this.#options;
+    const { clock, unavailableAfterMs, client } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const startMs = clock.now();
+    let answerMs = startMs;
+    // No outage: the event loop was blocked for so long, or others were answered.
+    const skip = (blockedMs: number) => {
+      const othersMs = Math.max(0, (client?.lastAnswerMs ?? answerMs) - answerMs);
+      answerMs += othersMs;
+      this.#skip(Math.max(blockedMs, othersMs));
+    };
     const step = (nowMs: number): Cancel => {
       const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
       return clock.schedule(() => {
         const thenMs = clock.now();
-        this.#skip(thenMs - nowMs - delayMs);
+        skip(thenMs - nowMs - delayMs);
         if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
         else reject(this.#lastFailure ?? new NoAnswerError("No answer in time"));
       }, delayMs);
     };
-    const startMs = clock.now();
     this.outageSinceMs ??= startMs;
     let cancel = step(startMs);
     request.then((answer) => {
@@ -136,7 +143,7 @@ export class OutageBudget {
       resolve(answer);
     }, (error) => {
       cancel();
-      this.#skip(0);
+      skip(0);
       reject(error);
     });
     return promise;
@@ -146,11 +153,9 @@ export class OutageBudget {
     return (this.outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
   }
 
-  /** While the event loop was blocked, or others were answered, there was no outage. */
-  #skip(blockedMs: number): void {
-    if (this.outageSinceMs === null) return;
-    const { lastAnswerMs = -Infinity } = this.#options.client ?? {};
-    this.outageSinceMs = Math.max(this.outageSinceMs + Math.max(0, blockedMs), lastAnswerMs);
+  #skip(durationMs: number): void {
+    if (this.outageSinceMs === null || durationMs <= 0) return;
+    this.outageSinceMs = Math.min(this.outageSinceMs + durationMs, this.#options.clock.now());
   }
 
   /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */

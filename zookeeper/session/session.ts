@@ -24,7 +24,6 @@ import {
   wasSuspended,
 } from "../../core/time/clock.ts";
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
-import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import {
   classifyFailure,
@@ -53,9 +52,6 @@ import { SharedReads } from "./shared_reads.ts";
 
 /** How often a create is sent while others, such as Curator's reaper, delete its parents. */
 const MAX_CREATE_ATTEMPTS = 10;
-
-/** How many calls enter queues at the same time: their requests are as many as may be unanswered. */
-const MAX_ENTERING = 128;
 
 const NEVER: Instant = { nowMs: -Infinity, wallMs: -Infinity };
 
@@ -123,9 +119,6 @@ export class Session implements TransportListener {
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
-  /** How many calls are admitted, and those that wait in line behind them. */
-  #enteringCount = 0;
-  readonly #line = new LinkedSet<PromiseWithResolvers<void>>();
   #isChecking = false;
   #cancelCheck: (() => void) | null = null;
   /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
@@ -247,37 +240,6 @@ export class Session implements TransportListener {
       const isFirst = budget.outageSinceMs === null;
       return this.isConnected || isFirst ? request() : this.#reconnected().then(request);
     });
-  }
-
-  /**
-   * Admits a call that is about to enter a queue, and afterwards calls {@linkcode Session.entered}. Others
-   * wait in line, without a znode and without a request. So many calls at once do not block the event loop,
-   * and when there is no answer, only the admitted ones try again.
-   *
-   * @returns The end of the wait; `null` without one. Rejects if the session is over or the signal aborts.
-   */
-  admit(signal: AbortSignal): Promise<void> | null {
-    if (this.#enteringCount === MAX_ENTERING) return this.#waitForAdmission(signal);
-    this.#enteringCount++;
-    return null;
-  }
-
-  async #waitForAdmission(signal: AbortSignal): Promise<void> {
-    const turn = Promise.withResolvers<void>();
-    this.#line.add(turn);
-    try {
-      await abortable(turn.promise, signal);
-    } catch (error) {
-      if (!this.#line.delete(turn)) this.entered(); // it was admitted meanwhile
-      throw error;
-    }
-  }
-
-  /** A call that was admitted has entered its queue, or failed: admits the next one. */
-  entered(): void {
-    const next = this.#line.shift();
-    if (next === undefined) this.#enteringCount--;
-    else next.resolve();
   }
 
   /** Awaits an answer; `sent` tells when, if the request is a write. A refusal is an answer, too. */
@@ -478,7 +440,6 @@ export class Session implements TransportListener {
     this.#reconnection?.reject(sessionOver());
     this.#reconnection?.promise.catch(() => {}); // Its waiters may all have given up.
     this.#reconnection = null;
-    for (const turn of this.#line) turn.reject(sessionOver());
   }
 }
 

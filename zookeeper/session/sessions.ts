@@ -5,6 +5,7 @@
  * @module
  */
 import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
+import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { ZooKeeperError } from "../connection/failures.ts";
 import type {
@@ -13,6 +14,9 @@ import type {
   ZooKeeperTransport,
 } from "../connection/transport.ts";
 import { Session, type SessionLeases, type SessionSettings } from "./session.ts";
+
+/** How many calls enter queues at the same time: their requests are as many as may be unanswered. */
+const MAX_ENTERING = 128;
 
 /** Opens sessions, at most one at a time. */
 export class Sessions {
@@ -24,6 +28,9 @@ export class Sessions {
   #session: Session | null = null;
   #transport: ZooKeeperTransport | null = null;
   #opening: Promise<Session> | null = null;
+  /** How many calls are admitted, and those that wait in line behind them. */
+  #enteringCount = 0;
+  readonly #line = new LinkedSet<PromiseWithResolvers<void>>();
 
   /** @param open Opens a transport, which connects at once. */
   constructor(
@@ -76,7 +83,38 @@ export class Sessions {
     return session;
   }
 
-  /** Closes the current session, or the one that is being opened, for good. */
+  /**
+   * Admits a call that is about to enter a queue, and afterwards calls {@linkcode Sessions.entered}. Others
+   * wait in line, without a znode and without a request. So many calls at once do not block the event loop,
+   * and when there is no answer, only the admitted ones try again.
+   *
+   * @returns The end of the wait; `null` without one. Rejects if the signal aborts.
+   */
+  admit(signal: AbortSignal): Promise<void> | null {
+    if (this.#enteringCount === MAX_ENTERING) return this.#waitInLine(signal);
+    this.#enteringCount++;
+    return null;
+  }
+
+  async #waitInLine(signal: AbortSignal): Promise<void> {
+    const turn = Promise.withResolvers<void>();
+    this.#line.add(turn);
+    try {
+      await abortable(turn.promise, signal);
+    } catch (error) {
+      if (!this.#line.delete(turn)) this.entered(); // it was admitted meanwhile
+      throw error;
+    }
+  }
+
+  /** A call that was admitted has entered its queue, or has failed: admits the next one. */
+  entered(): void {
+    const next = this.#line.shift();
+    if (next === undefined) this.#enteringCount--;
+    else next.resolve();
+  }
+
+  /** Closes the current session, or the one that is being opened, within `timeoutMs`. For good. */
   async close(timeoutMs: number): Promise<void> {
     const endMs = this.#clock.now() + timeoutMs;
     // If we dropped the new session now, the server would keep it until its timeout.
