@@ -6,10 +6,12 @@ import {
   CONDITION_BOUND_MS,
   ENDING_SESSION_MS,
   KEPT_SESSION_MS,
+  LONG_BOUND_MS,
   LONG_SESSION_MS,
   scaled,
 } from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { LockUnavailableError } from "../../mod.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { clientsOf, NOTHING, nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
@@ -114,6 +116,21 @@ Deno.test("ZooKeeperLock is disposed of in time while it connects, in an outage 
     if (fault === "black hole") proxy.heal();
   }));
   // The server drops the sessions at their timeout at the latest.
+  await nothingLeft(server);
+});
+
+Deno.test("ZooKeeperLock is disposed of at once in an outage when nothing of it is left on the servers", async () => {
+  const states = ["connecting", "idle"] as const;
+  await Promise.all(states.map(async (state) => {
+    await using proxy = startProxy(server);
+    const locks = through(proxy, LONG_BOUND_MS);
+    if (state === "idle") await (await locks.acquire("n")).release();
+    await proxy.refuse(true);
+    proxy.cutAll();
+    const call = locks.acquire("m", { waitMs: 0 });
+    await assertRejects(() => call, LockUnavailableError);
+    await within("disposal", locks[Symbol.asyncDispose](), CONDITION_BOUND_MS / 2);
+  }));
   await nothingLeft(server);
 });
 

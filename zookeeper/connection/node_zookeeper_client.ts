@@ -106,6 +106,10 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     return performance.now() - this.#heardMs;
   }
 
+  get isFailing(): boolean {
+    return this.#connector.error !== undefined;
+  }
+
   get connectError(): unknown {
     return this.#connector.error ?? this.#dropError ?? this.#connector.pendingError;
   }

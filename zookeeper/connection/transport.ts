@@ -45,6 +45,8 @@ export interface ZooKeeperTransport {
   readonly silentMs: number;
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
+  /** Whether an attempt to connect has failed since the last session was accepted. */
+  readonly isFailing: boolean;
   readonly requests: {
     /**
      * Sends a request, once.

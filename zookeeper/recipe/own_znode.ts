@@ -58,6 +58,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.session = queue.session;
     this.#data = data;
     this.#prefix = entryPrefix(newGuid(isTry));
+    this.session.znodeCount++;
   }
 
   create(): Promise<void> {
@@ -160,6 +161,12 @@ export class OwnZnode implements Watcher, QueueEntry {
    * znode until the session timeout, and that would block the waiters. Never rejects.
    */
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
+    const answer = await this.#delete(sessions);
+    if (answer.state === "released" || answer.state === "gone") this.session.znodeCount--;
+    return answer;
+  }
+
+  async #delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
     this.#isLeaving = true;
     this.listener = null;
@@ -189,7 +196,7 @@ export function ownZnodeGone(): ZooKeeperError {
 function refusedDelete(reason: string, cause: unknown): ReleaseAnswer {
   return {
     state: "refused",
-    reason: `ZooKeeper does not delete our znode: ${reason}. ` +
+    reason: `ZooKeeper does not delete our znode: ${reason}${reason.endsWith("?") ? "" : "."} ` +
       "Until this instance is disposed, the lock stays held",
     cause,
   };

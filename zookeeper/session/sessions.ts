@@ -71,6 +71,11 @@ export class Sessions {
     return new ZooKeeperError("NOT_CONNECTED", "There is no connection to ZooKeeper", { cause });
   }
 
+  /** Whether no server could be connected to, when that was last tried. */
+  get isFailing(): boolean {
+    return this.#transport?.isFailing ?? false;
+  }
+
   /** When a server was last of use to the session, in monotonic ms. */
   get lastAnswerMs(): number {
     return this.#session?.lastAnswerMs ?? -Infinity;
@@ -118,7 +123,9 @@ export class Sessions {
   async close(timeoutMs: number): Promise<void> {
     const endMs = this.#clock.now() + timeoutMs;
     // If we dropped the new session now, the server would keep it until its timeout.
-    if (this.#opening !== null) await settledWithin(this.#clock, this.#opening, timeoutMs);
+    if (this.#opening !== null && !this.isFailing) {
+      await settledWithin(this.#clock, this.#opening, timeoutMs);
+    }
     this.#closed.abort(new ZooKeeperError("SESSION_OVER", "The session was closed"));
     await this.#session?.close(Math.max(0, endMs - this.#clock.now()));
   }
