@@ -71,7 +71,7 @@ export interface AcquireOptions extends LeaseOptions {
    * later; an outage that lasts for `unavailableAfterMs` ends the wait before.
    * (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
    *
-   * @default no limit in `acquire()`, 0 in `tryAcquire()`
+   * @default no limit in `acquire()`; in `tryAcquire()` one try, for `unavailableAfterMs` in an outage
    */
   waitMs?: number | undefined;
   /**
