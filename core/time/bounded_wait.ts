@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { abortable, type Clock, settledWithin, TIMED_OUT, within } from "./clock.ts";
+import { abortable, type Clock, TIMED_OUT, within } from "./clock.ts";
 import type {
   AcquireOptions,
   Lease,
@@ -18,6 +18,8 @@ import { RETRY_MS } from "./outage_budget.ts";
 export const ANSWER_WITHIN_MS = 1_000;
 /** A strategy keeps that limit itself, and says why: at the latest after the pause before a retry. */
 const LIMIT_MS = ANSWER_WITHIN_MS + RETRY_MS;
+/** That time passes in so many steps, so that a blocked event loop uses up one of them at most. */
+const STEPS = 7;
 
 /** The calls of a strategy that a bounded wait is made of. */
 export interface WaitSource<Options extends AcquireOptions> {
@@ -65,25 +67,39 @@ export class BoundedWaits<Options extends AcquireOptions> {
   async #waitOrTry(name: string, options: Options): Promise<Lease | null> {
     const { waitMs = 0 } = options;
     const call = new EndableCall(this.#source, waitMs === 0 ? "tryOnce" : "wait", name, options);
-    const lease = await within(this.#clock, call.lease, waitMs === 0 ? LIMIT_MS : waitMs);
+    const lease = waitMs === 0
+      ? await this.#inTime(call.lease)
+      : await within(this.#clock, call.lease, waitMs);
     if (lease !== TIMED_OUT) return lease;
     if (call.isAnswered) return await call.leave();
     if (waitMs === 0) return await call.leave() ?? unanswered(name);
     // Without a first answer nobody knows whether the lock is free. The look explains an outage.
     const look = this.#look(name, options.signal);
     look.catch(() => {}); // of interest only if the call stays without an answer
-    await settledWithin(this.#clock, call.answered(), ANSWER_WITHIN_MS);
+    await this.#inTime(call.answered()).catch(() => {});
     const late = await call.leave();
     if (late !== null || call.isAnswered) return late;
     await look;
     return unanswered(name);
   }
 
+  /**
+   * Waits for an answer of the service. While the event loop is blocked, requests are not sent and answers
+   * are not read: that is not the service's fault.
+   */
+  async #inTime<T>(answer: Promise<T>): Promise<T | typeof TIMED_OUT> {
+    for (let i = 0; i < STEPS; i++) {
+      const result = await within(this.#clock, answer, LIMIT_MS / STEPS);
+      if (result !== TIMED_OUT) return result;
+    }
+    return TIMED_OUT;
+  }
+
   /** Reads the holder, unless the caller's signal aborts first. */
   #look(name: string, signal: AbortSignal | undefined): Promise<LockSnapshot> {
     let look = this.#looks.get(name);
     if (look === undefined) {
-      look = within(this.#clock, this.#source.look(name), LIMIT_MS)
+      look = this.#inTime(this.#source.look(name))
         .then((snapshot) => snapshot === TIMED_OUT ? unanswered(name) : snapshot)
         .finally(() => this.#looks.delete(name));
       this.#looks.set(name, look);
@@ -137,5 +153,6 @@ class EndableCall<Options extends AcquireOptions> {
 
 function unanswered(name: string): never {
   const what = `Cannot acquire lock ${JSON.stringify(name)}`;
-  throw new LockUnavailableError(`${what}: the service has not answered the call in time`, name);
+  const why = "the service has not answered in time, or this process has too much to do";
+  throw new LockUnavailableError(`${what}: ${why}`, name);
 }
