@@ -23,6 +23,8 @@ export interface ConnectorListener {
 const FIRST_PAUSE_MS = 200;
 /** Minimum time in ms between two attempts to connect of which a call requested the second one. */
 const MIN_PAUSE_MS = 600;
+/** The time of an attempt passes in so many steps. */
+const STEPS = 8;
 /** A connection that has lasted for so long, in ms, was of use, even if nothing was requested. */
 const LASTED_MS = 2_000;
 
@@ -215,7 +217,9 @@ class Attempt implements FailedAttempt {
   acceptedMs = NaN;
   /** The first error, which is the cause of all others. */
   error: unknown;
-  #timer: ReturnType<typeof setTimeout>;
+  readonly #socket: Socket;
+  readonly #stepMs: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Takes a socket that is connecting, and closes it if the session is not accepted in `limitMs`. */
   constructor(
@@ -227,20 +231,27 @@ class Attempt implements FailedAttempt {
     this.server = server;
     this.address = address;
     this.tls = tls === undefined ? "none" : tls.cert === undefined ? "anonymous" : "certified";
-    const expire = () => {
-      this.isLate = true;
-      socket.destroy();
-    };
+    this.#socket = socket;
+    this.#stepMs = limitMs / STEPS;
     const endMs = performance.now() + limitMs;
     // With several addresses, one that cannot be reached must not use up the time of the others.
-    this.#timer = setTimeout(expire, address === undefined ? limitMs : limitMs / 4);
+    this.#limit(address === undefined ? limitMs : limitMs / 4);
     socket.on("connect", () => {
       this.phase = tls === undefined ? "session" : "handshake";
       this.end();
-      this.#timer = setTimeout(expire, Math.max(0, endMs - performance.now()));
+      this.#limit(Math.max(limitMs / 2, endMs - performance.now()));
     });
     socket.on("secureConnect", () => this.phase = "session");
     socket.on("error", (error) => this.error ??= error);
+  }
+
+  /** Ends the attempt after some time, of which a blocked event loop uses up one step at most. */
+  #limit(leftMs: number): void {
+    this.#timer = setTimeout(() => {
+      if (leftMs > this.#stepMs) return this.#limit(leftMs - this.#stepMs);
+      this.isLate = true;
+      this.#socket.destroy();
+    }, Math.min(leftMs, this.#stepMs));
   }
 
   /** The server has accepted the session. */

@@ -16,13 +16,7 @@
  *
  * @module
  */
-import {
-  abortable,
-  type Clock,
-  type Instant,
-  instant,
-  wasSuspended,
-} from "../../core/time/clock.ts";
+import { type Clock, type Instant, instant, wasSuspended } from "../../core/time/clock.ts";
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import {

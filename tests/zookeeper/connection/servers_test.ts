@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { block } from "../../../testing/conformance/bounds.ts";
 import { freePort, listenOnFreePort } from "../../../testing/servers/ports.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
@@ -160,6 +161,15 @@ Deno.test("The transport connects more and more rarely to a server that accepts 
   const tookMs = performance.now() - startMs;
   assert(tookMs > 2_000, `7 connections in ${tookMs} ms`);
   assertStringIncludes(String(transport.connectError), "accepted the session, but answered no");
+});
+
+Deno.test("The transport does not count time in which its event loop was blocked while it connects", async () => {
+  const sessionTimeoutMs = scaled(3_000); // an attempt has a third of it
+  await using server = startScriptedServer(async ({ next }) => void await next());
+  using transport = await openTransport(server.port, { until: "connecting", sessionTimeoutMs });
+  block(sessionTimeoutMs);
+  await waitUntil("it is connected", () => transport.state === "connected", CONDITION_BOUND_MS);
+  assertEquals(server.accepted, 1);
 });
 
 Deno.test("The transport connects at once when a connection is dropped that was of use", async () => {
