@@ -58,7 +58,6 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.session = queue.session;
     this.#data = data;
     this.#prefix = entryPrefix(newGuid(isTry));
-    this.session.znodeCount++;
   }
 
   create(): Promise<void> {
@@ -161,12 +160,6 @@ export class OwnZnode implements Watcher, QueueEntry {
    * znode until the session timeout, and that would block the waiters. Never rejects.
    */
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
-    const answer = await this.#delete(sessions);
-    if (answer.state === "released" || answer.state === "gone") this.session.znodeCount--;
-    return answer;
-  }
-
-  async #delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
     this.#isLeaving = true;
     this.listener = null;

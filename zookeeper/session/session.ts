@@ -93,8 +93,6 @@ export class Session implements TransportListener {
   lastAnswerMs: number;
   /** When the last answered write was sent. */
   lastProvenAt: Instant = NEVER;
-  /** How many znodes of calls may exist. */
-  znodeCount = 0;
   /** The znode that the heartbeat writes to. It belongs to this session alone. */
   readonly heartbeatPath: string;
   /** Where watchers are removed: see {@linkcode Session.get}. */
@@ -408,10 +406,8 @@ export class Session implements TransportListener {
   /** Closes the session at the server. Its leases must have ended. */
   async close(timeoutMs: number): Promise<void> {
     if (this.#end !== null) return;
-    // Without a connection, the session need not be closed if only the heartbeat's znode ends with it.
-    const isNeeded = this.isConnected || this.znodeCount > 0;
     this.#finish(false);
-    await this.#transport.close(isNeeded ? timeoutMs : 0);
+    await this.#transport.close(timeoutMs);
   }
 
   /**

@@ -127,6 +127,7 @@ export class Sessions {
       await settledWithin(this.#clock, this.#opening, timeoutMs);
     }
     this.#closed.abort(new ZooKeeperError("SESSION_OVER", "The session was closed"));
+    await this.#opening?.catch(() => {}); // until nothing of it is left
     await this.#session?.close(Math.max(0, endMs - this.#clock.now()));
   }
 
