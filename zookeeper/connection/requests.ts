@@ -156,7 +156,8 @@ export class Requests {
   #wait(): void {
     const { limitMs } = this.#listener;
     const nowMs = performance.now();
-    const delayMs = Math.min(this.#sinceMs + limitMs - nowMs, limitMs / STEPS);
+    const leftMs = Math.max(0, this.#sinceMs + limitMs - nowMs);
+    const delayMs = Math.min(leftMs, limitMs / STEPS);
     this.#timer = setTimeout(() => this.#check(nowMs + delayMs), delayMs);
   }
 
