@@ -70,7 +70,7 @@ async function acquireUntil(
   const endMs = performance.now() + waitMs;
   return await untilDone(key, async () => {
     if (ended.aborted) throw unknownOutcome(); // nobody would receive the lease
-    let lease = await lock.tryAcquire(key, options);
+    let lease = await lock.tryAcquire(key, waitMs === 0 ? { ...options, waitMs } : options);
     const leftMs = Math.ceil(endMs - performance.now());
     if (lease === null && leftMs > 0) {
       lease = await lock.tryAcquire(key, { ...options, waitMs: leftMs, signal: ended })
@@ -78,7 +78,7 @@ async function acquireUntil(
           throw ended.aborted ? unknownOutcome() : error;
         });
       // The owner id may have been granted the lock as its wait ended: only a last try tells.
-      lease ??= await answered(key, lock.tryAcquire(key, options));
+      lease ??= await answered(key, lock.tryAcquire(key, { ...options, waitMs: 0 }));
     }
     if (lease === null) throw busy(remainingMs, retryAfterMs);
     // A request with the same id at another server may have taken it over: a renewal tells.

@@ -113,7 +113,7 @@ export class RedisLock implements AttachableLock {
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
     wait: (name, options) => this.#begin(name, options, "wait").run() as Promise<Lease>,
-    tryOnce: this.tryAcquire.bind(this),
+    tryOnce: (name, options) => this.#begin(name, options, "try", "", ANSWER_WITHIN_MS).run(),
     look: this.#look.bind(this),
   }, this.#timer);
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
@@ -188,6 +188,7 @@ export class RedisLock implements AttachableLock {
     options: AttachableAcquireOptions,
     mode: AskMode,
     victimDigest = "",
+    limitMs = Infinity,
   ): Acquisition {
     const keys = this.#check(name, options);
     options.signal?.throwIfAborted();
@@ -210,7 +211,8 @@ export class RedisLock implements AttachableLock {
       signal,
       onWait,
     };
-    const call = new Acquisition(this.#context, terms, this.#budget(name, this.#lifetime.ended));
+    const budget = this.#budget(name, this.#lifetime.ended, limitMs);
+    const call = new Acquisition(this.#context, terms, budget);
     if (chosen !== undefined) this.#ownerCalls.begin(name, chosen, call);
     return call;
   }
@@ -228,13 +230,13 @@ export class RedisLock implements AttachableLock {
   #budget(
     lockName: string,
     signal: AbortSignal,
-    unavailableAfterMs: number = this.#options.unavailableAfterMs,
+    limitMs = Infinity,
   ): OutageBudget {
     return new OutageBudget({
       clock: this.#timer,
       service: "Redis",
       lockName,
-      unavailableAfterMs,
+      unavailableAfterMs: Math.min(limitMs, this.#options.unavailableAfterMs),
       signal,
       classify: classifyFailure,
       client: this.#context.commands.client,
@@ -274,8 +276,7 @@ export class RedisLock implements AttachableLock {
   /** The same, at the end of a bounded wait. */
   async #look(name: string): Promise<LockSnapshot> {
     const keys = this.#check(name, {});
-    const limitMs = Math.min(ANSWER_WITHIN_MS, this.#options.unavailableAfterMs);
-    const budget = this.#budget(name, this.#lifetime.ended, limitMs);
+    const budget = this.#budget(name, this.#lifetime.ended, ANSWER_WITHIN_MS);
     const startMs = this.#timer.now();
     try {
       return snapshotOf(name, await this.#read(budget, keys, 0));

@@ -88,6 +88,8 @@ export interface AcquisitionTerms extends Pick<AcquireOptions, "maxHoldMs" | "si
   readonly onWait: ((info: WaitInfo) => void) | undefined;
   /** The data of our znode, and the beginning of the owner id. */
   readonly label: string;
+  /** How long in ms an outage may last at most; it may be less. */
+  readonly withinMs: number;
 }
 
 /** One call, and the lease that it gets. */
@@ -101,6 +103,8 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    */
   readonly #abort = new AbortController();
   readonly #budget: OutageBudget;
+  /** Whether it is one of those that may enter a queue now. */
+  #isAdmitted = false;
   /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
   #lastPosition: number | undefined = 0;
   /** The znode of the lock that is held. */
@@ -119,6 +123,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     this.#budget = new OutageBudget({
       ...outage,
       lockName: terms.name,
+      unavailableAfterMs: Math.min(terms.withinMs, outage.unavailableAfterMs),
       signal: this.#abort.signal,
     });
   }
@@ -140,11 +145,14 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       let znode: OwnZnode | null = null;
       for (;;) {
         try {
+          const inLine = this.#isAdmitted ? null : this.#admit();
+          if (inLine !== null) await inLine;
           // A new session ends an outage here; a live one does not: it may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
           const queue = SharedQueue.use(queues, session, name, lockPath);
           znode = new OwnZnode(queue, UTF8.encode(label), isTry);
           const seen = await this.#enter(znode);
+          this.#admitNext();
           const isOurs = isTry
             ? await this.#tryWin(znode, seen as QueueView)
             : await this.#waitForTurn(znode, seen);
@@ -158,6 +166,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       }
       return await this.#leave(znode);
     } finally {
+      this.#admitNext();
       for (const each of signals) aborts.delete(each, this);
       background.exit();
     }
@@ -170,6 +179,34 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
 
   // Entering the queue, and waiting in it.
 
+  /** Returns a wait in line if many others enter queues now. */
+  #admit(): Promise<void> | null {
+    const turn = this.#context.sessions.admit(this.#budget.signal);
+    if (turn !== null) return this.#waitInLine(turn);
+    this.#isAdmitted = true;
+    return null;
+  }
+
+  /** Waits in line: that is no outage while the others are answered. */
+  async #waitInLine(turn: Promise<void>): Promise<void> {
+    const { sessions } = this.#context;
+    const startMs = this.#clock.now();
+    await turn;
+    this.#isAdmitted = true;
+    this.#budget.beganAt(Math.max(startMs, sessions.lastAnswerMs));
+    this.#budget.check();
+  }
+
+  #admitNext(): void {
+    if (this.#isAdmitted) this.#context.sessions.entered();
+    this.#isAdmitted = false;
+  }
+
+  /** Waits for the answer to a request, for the time that is left in an outage. */
+  #answerTo<T>(request: Promise<T>): Promise<T> {
+    return this.#budget.settle(abortable(request, this.#budget.signal));
+  }
+
   /**
    * Creates our znode, and reads the queue in the same tick: a session's requests are executed in order, so
    * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
@@ -181,13 +218,11 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
     const { isTry, onWait } = this.#terms;
-    const { signal } = this.#budget;
     const isBehindOthers = !isTry && queue.hasOthersAhead;
     const isSilent = isBehindOthers && onWait === undefined;
     if (!isTry) queue.entering++;
     try {
       for (;;) {
-        const sentMs = this.#clock.now();
         const preparing = session.prepareHeartbeat();
         const creating = znode.create();
         let reading: Promise<QueueView | Znode | null> = NOTHING_READ;
@@ -195,17 +230,15 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
         else if (!isSilent) reading = queue.size();
         reading.catch(() => {}); // If the create fails, only its error counts.
         try {
-          await abortable(creating, signal);
-          // If this fails in an outage, it is tried again before a lease is granted.
-          if (preparing !== null) await abortable(preparing.catch(throwIfRefused), signal);
-          const seen = await abortable(reading, signal);
+          // If `preparing` fails in an outage, it is tried again before a lease is granted.
+          const entered = creating.then(() => preparing?.catch(throwIfRefused)).then(() => reading);
+          const seen = await this.#answerTo(entered);
           this.#budget.answered();
           return seen;
         } catch (error) {
-          const sinceMs = Math.max(sentMs, session.lastAnswerMs);
-          if (!znode.isCreated) await this.#recoverCreate(znode, error, sinceMs);
+          if (!znode.isCreated) await this.#recoverCreate(znode, error);
           else if (classifyFailure(error).kind !== "retry") throw error;
-          else await this.#budget.recover(error, sinceMs);
+          else await this.#budget.recover(error);
         }
         if (!znode.isCreated) continue;
         const read = () => isBehindOthers ? queue.size() : queue.list();
@@ -221,15 +254,16 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    * znode if the create may have been executed. Afterwards `isCreated` tells whether the create must be
    * sent again. Throws the error of the create if neither applies.
    */
-  async #recoverCreate(znode: OwnZnode, error: unknown, sinceMs: number): Promise<void> {
+  async #recoverCreate(znode: OwnZnode, error: unknown): Promise<void> {
     const { session, queue } = znode;
     const budget = this.#budget;
     if (hasCode(error, "NO_NODE")) {
-      return await abortable(session.makePath(queue.path), budget.signal)
-        .catch((error) => budget.recover(error, sinceMs));
+      budget.answered();
+      return await this.#answerTo(session.makePath(queue.path))
+        .catch((error) => budget.recover(error));
     }
-    budget.beganAt(sinceMs);
     if (!znode.isCreateAmbiguous) throw error;
+    budget.judge(error);
     await session.ask(budget, () => znode.resolveAmbiguousCreate());
   }
 
@@ -361,11 +395,12 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     return answer;
   }
 
-  /** Leaves the queue without the lock. */
+  /** Leaves the queue without the lock. Without an answer, that goes on in the background. */
   async #leave(znode: OwnZnode): Promise<null> {
-    const answer = await this.#delete(znode);
-    if (answer.state === "refused") throw refusedRelease(this.#terms.name, answer);
-    if (answer.state === "unknown") this.#deleteInBackground(znode);
+    const deleting = this.#delete(znode);
+    const answer = await this.#answerTo(deleting).catch(() => null);
+    if (answer?.state === "refused") throw refusedRelease(this.#terms.name, answer);
+    if (answer === null || answer.state === "unknown") this.#deleteInBackground(znode, deleting);
     return null;
   }
 
@@ -376,12 +411,19 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     return znode.delete(sessions);
   }
 
-  #deleteInBackground(znode: OwnZnode): void {
+  /**
+   * Tries in the background to delete a znode of ours, until it is gone or the engine is closed.
+   *
+   * @param deleting The first attempt.
+   */
+  #deleteInBackground(znode: OwnZnode, deleting = this.#delete(znode)): void {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {
-      while (!stopped.aborted && (await this.#delete(znode)).state === "unknown") {
+      while ((await deleting).state === "unknown") {
         // A signal of its own: adding a listener to a signal takes longer, the more it has.
         await pause(this.#clock, RETRY_MS, AbortSignal.any([stopped]));
+        if (stopped.aborted) return;
+        deleting = this.#delete(znode);
       }
     });
   }

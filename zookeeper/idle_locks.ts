@@ -16,13 +16,13 @@ export const IDLE_LOCK_MS = 60_000;
 /** The locks that an instance has used, and does not hold or wait for. */
 export class IdleLocks {
   readonly #engine: Pick<LeaseEngine, "background" | "clock">;
-  readonly #sessions: Pick<Sessions, "current">;
+  readonly #sessions: Pick<Sessions, "current" | "isFailing">;
   /** When each lock was last released, in monotonic ms, by its path. The oldest release is first. */
   readonly #releasedMs = new Map<string, number>();
 
   constructor(
     engine: Pick<LeaseEngine, "background" | "clock">,
-    sessions: Pick<Sessions, "current">,
+    sessions: Pick<Sessions, "current" | "isFailing">,
   ) {
     this.#engine = engine;
     this.#sessions = sessions;
@@ -46,7 +46,8 @@ export class IdleLocks {
   async deleteAll(timeoutMs: number): Promise<void> {
     const all = [...this.#releasedMs.keys()];
     this.#releasedMs.clear();
-    if (all.length > 0) await settledWithin(this.#engine.clock, this.#delete(all), timeoutMs);
+    if (all.length === 0 || this.#sessions.isFailing) return;
+    await settledWithin(this.#engine.clock, this.#delete(all), timeoutMs);
   }
 
   /** ZooKeeper refuses where other clients use the lock, which is ignored. */

@@ -95,7 +95,7 @@ export class ZooKeeperLock implements DistributedLock {
   readonly #context: CallContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: async (name, options) => (await this.#begin(name, options, false).acquire())!,
-    tryOnce: (name, options) => this.#begin(name, options, true).acquire(),
+    tryOnce: (name, options) => this.#begin(name, options, true, ANSWER_WITHIN_MS).acquire(),
     look: async (name) => {
       this.#lifetime.throwIfEnded();
       return await this.#query(name, 0, ANSWER_WITHIN_MS);
@@ -133,6 +133,7 @@ export class ZooKeeperLock implements DistributedLock {
         service: "ZooKeeper",
         unavailableAfterMs: read.unavailableAfterMs,
         classify: classifyFailure,
+        client: sessions,
       },
     };
   }
@@ -192,7 +193,13 @@ export class ZooKeeperLock implements DistributedLock {
     });
   }
 
-  #begin(name: string, options: AcquireOptions, isTry: boolean): Acquisition {
+  /** An outage may last for `withinMs` at most. */
+  #begin(
+    name: string,
+    options: AcquireOptions,
+    isTry: boolean,
+    withinMs = Infinity,
+  ): Acquisition {
     const { signal, maxHoldMs, label = this.#lifetime.label } = options;
     signal?.throwIfAborted();
     return new Acquisition(this.#context, {
@@ -204,6 +211,7 @@ export class ZooKeeperLock implements DistributedLock {
       label,
       maxHoldMs,
       signal,
+      withinMs,
     });
   }
 

@@ -68,10 +68,11 @@ export interface AcquireOptions extends LeaseOptions {
    * The longest time, in ms, to wait in the queue for the lock; 0 to try once. Then `tryAcquire()` resolves
    * with `null`, and `acquire()` rejects with a {@linkcode LockTimeoutError}. If the service does not
    * answer at the end of the wait, both reject with a {@linkcode LockUnavailableError} up to a second
-   * later; an outage that lasts for `unavailableAfterMs` ends the wait before.
+   * later; an outage that lasts for `unavailableAfterMs` ends the wait before. Left out, `tryAcquire()` tries
+   * once, too, but for `unavailableAfterMs` in an outage.
    * (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
    *
-   * @default no limit in `acquire()`, 0 in `tryAcquire()`
+   * @default no limit in `acquire()`, one try in `tryAcquire()`
    */
   waitMs?: number | undefined;
   /**

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { abortable, type Clock, settledWithin, TIMED_OUT, within } from "./clock.ts";
+import { abortable, type Clock, TIMED_OUT, within } from "./clock.ts";
 import type {
   AcquireOptions,
   Lease,
@@ -12,14 +12,20 @@ import type {
   WaitInfo,
 } from "../contract/distributed_lock.ts";
 import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
+import { RETRY_MS } from "./outage_budget.ts";
 
 /** How long, in ms, the service may take to answer at the end of a wait. */
 export const ANSWER_WITHIN_MS = 1_000;
+/** A strategy keeps that limit itself, and says why: at the latest after the pause before a retry. */
+const LIMIT_MS = ANSWER_WITHIN_MS + RETRY_MS;
+/** That time passes in so many steps, so that a blocked event loop uses up one of them at most. */
+const STEPS = 7;
 
 /** The calls of a strategy that a bounded wait is made of. */
 export interface WaitSource<Options extends AcquireOptions> {
   /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
   wait(name: string, options: Options): Promise<Lease>;
+  /** Tries once, within {@linkcode ANSWER_WITHIN_MS}. */
   tryOnce(name: string, options: Options): Promise<Lease | null>;
   /** Reads the holder, and no waiters, within {@linkcode ANSWER_WITHIN_MS}. */
   look(name: string): Promise<LockSnapshot>;
@@ -60,32 +66,43 @@ export class BoundedWaits<Options extends AcquireOptions> {
 
   async #waitOrTry(name: string, options: Options): Promise<Lease | null> {
     const { waitMs = 0 } = options;
-    const unbounded = { ...options, waitMs: undefined };
-    if (waitMs === 0) return await this.#source.tryOnce(name, unbounded);
-    return await this.#wait(name, unbounded, waitMs);
-  }
-
-  async #wait(name: string, options: Options, waitMs: number): Promise<Lease | null> {
-    const wait = new EndableWait(this.#source, name, options);
-    const lease = await within(this.#clock, wait.lease, waitMs);
+    const call = new EndableCall(this.#source, waitMs === 0 ? "tryOnce" : "wait", name, options);
+    const lease = waitMs === 0
+      ? await this.#inTime(call.lease)
+      : await within(this.#clock, call.lease, waitMs);
     if (lease !== TIMED_OUT) return lease;
-    if (wait.isQueued) return await wait.leave();
+    if (call.isAnswered) return await call.leave();
+    if (waitMs === 0) return await call.leave() ?? unanswered(name);
     // Without a first answer nobody knows whether the lock is free. The look explains an outage.
     const look = this.#look(name, options.signal);
     look.catch(() => {}); // of interest only if the call stays without an answer
-    await settledWithin(this.#clock, wait.answered(), ANSWER_WITHIN_MS);
-    const late = await wait.leave();
-    if (late !== null || wait.isQueued) return late;
+    await this.#inTime(call.answered()).catch(() => {});
+    const late = await call.leave();
+    if (late !== null || call.isAnswered) return late;
     const { holders } = await look;
     if (holders.length > 0) return null;
     throw notSentInTime(name);
+  }
+
+  /**
+   * Waits for an answer of the service. While the event loop is blocked, requests are not sent and answers
+   * are not read: that is not the service's fault.
+   */
+  async #inTime<T>(answer: Promise<T>): Promise<T | typeof TIMED_OUT> {
+    for (let i = 0; i < STEPS; i++) {
+      const result = await within(this.#clock, answer, LIMIT_MS / STEPS);
+      if (result !== TIMED_OUT) return result;
+    }
+    return TIMED_OUT;
   }
 
   /** Reads the holder, unless the caller's signal aborts first. */
   #look(name: string, signal: AbortSignal | undefined): Promise<LockSnapshot> {
     let look = this.#looks.get(name);
     if (look === undefined) {
-      look = this.#source.look(name).finally(() => this.#looks.delete(name));
+      look = this.#inTime(this.#source.look(name))
+        .then((snapshot) => snapshot === TIMED_OUT ? unanswered(name) : snapshot)
+        .finally(() => this.#looks.delete(name));
       this.#looks.set(name, look);
     }
     return signal === undefined ? look : abortable(look, signal);
@@ -99,36 +116,37 @@ export function notSentInTime(name: string): LockUnavailableError {
   return new LockUnavailableError(`Cannot acquire lock ${JSON.stringify(name)}: ${why}`, name);
 }
 
-/** One unbounded wait of a strategy, which can be ended. */
-class EndableWait<Options extends AcquireOptions> {
-  /** Resolves with the lease. Rejects if the call fails, or has left the queue. */
-  readonly lease: Promise<Lease>;
+/** One call of a strategy without `waitMs`, which can be ended. */
+class EndableCall<Options extends AcquireOptions> {
+  /** Resolves with the lease, or with `null` after a try. Rejects if the call fails, or was ended. */
+  readonly lease: Promise<Lease | null>;
+  /** Whether the service has answered that somebody else holds the lock. */
+  isAnswered = false;
   readonly #end = new AbortController();
-  readonly #queued = Promise.withResolvers<void>();
-  #isQueued = false;
+  readonly #held = Promise.withResolvers<void>();
 
-  constructor(source: WaitSource<Options>, name: string, options: Options) {
+  constructor(
+    source: WaitSource<Options>,
+    method: "wait" | "tryOnce",
+    name: string,
+    options: Options,
+  ) {
     const { signal: ended } = this.#end;
     const signal = options.signal === undefined ? ended : AbortSignal.any([options.signal, ended]);
     const onWait = (info: WaitInfo) => {
-      this.#isQueued = true;
-      this.#queued.resolve();
+      this.isAnswered = true;
+      this.#held.resolve();
       options.onWait?.(info);
     };
-    this.lease = source.wait(name, { ...options, signal, onWait });
-  }
-
-  /** Whether the service has answered that somebody else holds the lock. */
-  get isQueued(): boolean {
-    return this.#isQueued;
+    this.lease = source[method](name, { ...options, waitMs: undefined, signal, onWait });
   }
 
   /** Settles when the service has answered. */
   answered(): Promise<unknown> {
-    return Promise.race([this.lease, this.#queued.promise]);
+    return Promise.race([this.lease, this.#held.promise]);
   }
 
-  /** Leaves the queue. Resolves with `null`, or with a lease that was granted at the very end. */
+  /** Ends the call. Resolves with `null`, or with a lease that was granted at the very end. */
   async leave(): Promise<Lease | null> {
     const reason = new DOMException("The time of the wait is over", "TimeoutError");
     this.#end.abort(reason);
@@ -139,4 +157,10 @@ class EndableWait<Options extends AcquireOptions> {
       throw error;
     }
   }
+}
+
+function unanswered(name: string): never {
+  const what = `Cannot acquire lock ${JSON.stringify(name)}`;
+  const why = "the service has not answered in time, or this process has too much to do";
+  throw new LockUnavailableError(`${what}: ${why}`, name);
 }

@@ -45,8 +45,15 @@ export interface OutageBudgetOptions {
   /** Ends the call: it aborts with the caller's signal and at disposal. */
   readonly signal: AbortSignal;
   readonly classify: (error: unknown) => Failure;
-  /** Says why the connection is down, if that is known: explains a failure that says nothing itself. */
-  readonly client?: { readonly connectionError?: unknown };
+  readonly client?: {
+    /** Why the connection is down, if that is known: explains a failure that says nothing itself. */
+    readonly connectionError?: unknown;
+    /**
+     * When the service last answered any call of this process, in monotonic ms, if it answers in the order
+     * of the requests: one that waits behind others is in no outage while those are answered.
+     */
+    readonly lastAnswerMs?: number;
+  };
 }
 
 /**
@@ -92,7 +99,7 @@ export class OutageBudget {
       signal.throwIfAborted();
       const sentMs = clock.now();
       try {
-        const answer = await abortable(request(), signal);
+        const answer = await this.settle(abortable(request(), signal));
         this.answered();
         return answer;
       } catch (error) {
@@ -110,18 +117,25 @@ export class OutageBudget {
    * decides that, by {@linkcode OutageBudget.answered}.
    */
   settle<T>(request: Promise<T>): Promise<T> {
-    const { clock, unavailableAfterMs } = this.#options;
+    const { clock, unavailableAfterMs, client } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const startMs = clock.now();
+    let answerMs = startMs;
+    // No outage: the event loop was blocked for so long, or others were answered.
+    const skip = (blockedMs: number) => {
+      const othersMs = Math.max(0, (client?.lastAnswerMs ?? answerMs) - answerMs);
+      answerMs += othersMs;
+      this.#skip(Math.max(blockedMs, othersMs));
+    };
     const step = (nowMs: number): Cancel => {
       const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
       return clock.schedule(() => {
         const thenMs = clock.now();
-        this.#skip(thenMs - nowMs - delayMs); // the event loop was blocked for so long
+        skip(thenMs - nowMs - delayMs);
         if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
         else reject(this.#lastFailure ?? new NoAnswerError("No answer in time"));
       }, delayMs);
     };
-    const startMs = clock.now();
     this.outageSinceMs ??= startMs;
     let cancel = step(startMs);
     request.then((answer) => {
@@ -129,6 +143,7 @@ export class OutageBudget {
       resolve(answer);
     }, (error) => {
       cancel();
+      skip(0);
       reject(error);
     });
     return promise;
@@ -138,8 +153,9 @@ export class OutageBudget {
     return (this.outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
   }
 
-  #skip(blockedMs: number): void {
-    if (this.outageSinceMs !== null) this.outageSinceMs += Math.max(0, blockedMs);
+  #skip(durationMs: number): void {
+    if (this.outageSinceMs === null || durationMs <= 0) return;
+    this.outageSinceMs = Math.min(this.outageSinceMs + durationMs, this.#options.clock.now());
   }
 
   /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */

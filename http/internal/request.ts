@@ -153,7 +153,7 @@ export async function acquireForRequest(
       maxHoldMs,
       autoRenew,
       onWait: (info) => void (waitInfo = info),
-      ...waitMs > 0 && { waitMs },
+      waitMs,
       ...abandoned && { signal: abandoned },
     });
     if (lease === null) return await busyResult(lock, key, settings, waitInfo);

@@ -83,6 +83,15 @@ export const LINK_FAULTS: FaultTable = {
   "cut-reply": ofLink((links) => hooked(links, "onReply", once(() => "cut"), 50, false)),
   "cut-mid-request": ofLink((links) => hooked(links, "onRequest", once(half), 50, false)),
   "cut-mid-reply": ofLink((links) => hooked(links, "onReply", once(half), 50, false)),
+  "trickle": ofLink((links, { place, random }) => {
+    const judge = () => ({ byteEveryMs: place.ttlMs / 20 });
+    return hooked(links, "onReply", judge, place.ttlMs * (0.5 + random()), true);
+  }),
+  "dropping-server": ofLink((links, { place, random }) => {
+    links.forEach((link) => link.cutAll());
+    const judge: ChunkHook = (chunk) => ({ cutAfterBytes: chunk.length });
+    return hooked(links, "onReply", judge, place.ttlMs * (0.5 + random()), false);
+  }),
   "black-hole": blackHole("both"),
   "black-hole-to-server": blackHole("to-server"),
   "black-hole-to-client": blackHole("to-client"),

@@ -1,5 +1,6 @@
 /**
- * A TCP proxy that fails in the ways networks fail: lost bytes, delays, cut and refused connections.
+ * A TCP proxy that fails in the ways networks fail: lost bytes, delays, a trickle, cut and refused
+ * connections.
  *
  * @module
  */
@@ -19,6 +20,7 @@ export type Verdict =
   | "drop"
   | "cut"
   | { readonly delayMs: number }
+  | { readonly byteEveryMs: number }
   | { readonly until: Promise<unknown> }
   | { readonly cutAfterBytes: number };
 
@@ -33,8 +35,9 @@ export interface ProxyConnection {
 /**
  * Decides about a chunk before it is forwarded. `"drop"` swallows it and everything after it in this
  * direction of the connection. `"cut"` closes the connection without delivering the chunk,
- * `cutAfterBytes` after delivering its beginning. `delayMs` and `until` also hold up later chunks. If
- * a hook throws, the connection closes, and the disposal of the proxy rejects with the error.
+ * `cutAfterBytes` after delivering its beginning. `byteEveryMs` delivers it byte by byte. This, `delayMs`
+ * and `until` also hold up later chunks. If a hook throws, the connection closes, and the disposal of the
+ * proxy rejects with the error.
  */
 export type ChunkHook = (chunk: Uint8Array, connection: ProxyConnection) => Verdict;
 
@@ -218,11 +221,13 @@ async function pump(options: PumpOptions): Promise<void> {
     } else if (!chunk) {
       if (chunk === undefined || !await isDone(to.closeWrite())) connection.cut();
       return;
-    } else if (!await isLetThrough(chunk, options)) {
-      return await swallow(from);
-    } else if (!hole.has(way) && !await isDone(writeAll(to, chunk))) {
-      if (!hole.has(back)) connection.cut();
-      return await swallow(from);
+    } else {
+      const rest = await judged(chunk, options);
+      if (rest === null) return await swallow(from);
+      if (!hole.has(way) && !await isDone(writeAll(to, rest))) {
+        if (!hole.has(back)) connection.cut();
+        return await swallow(from);
+      }
     }
   }
 }
@@ -246,25 +251,29 @@ function isDone(work: Promise<void>): Promise<boolean> {
   return work.then(() => true, () => false);
 }
 
-/** Asks the hook; false if the chunk and everything after it is to be swallowed. */
+/** Asks the hook. Returns what is left to deliver; null if all that follows is to be swallowed. */
 // Paces a workload: a hook may have a chunk delayed.
-async function isLetThrough(chunk: Uint8Array, options: PumpOptions): Promise<boolean> {
+async function judged(chunk: Uint8Array, options: PumpOptions): Promise<Uint8Array | null> {
   const { state, connection, signal, way, to } = options;
   const { onRequest, onReply } = state.hooks;
   const hook = way === "to-server" ? onRequest : onReply;
   const verdict = hook?.(chunk, connection) ?? "pass";
   if (verdict === "cut") connection.cut();
-  if (typeof verdict === "string") return verdict === "pass";
-  if ("delayMs" in verdict) {
-    await pause(verdict.delayMs, signal);
-    return !signal.aborted;
-  }
-  if ("until" in verdict) {
+  if (typeof verdict === "string") return verdict === "pass" ? chunk : null;
+  if ("delayMs" in verdict) await pause(verdict.delayMs, signal);
+  else if ("until" in verdict) {
     await abortable(verdict.until, signal).catch(() => {}); // the connection was cut
-    return !signal.aborted;
+  } else if ("byteEveryMs" in verdict) {
+    for (let at = 0; at < chunk.length && !state.hole.has(way); at++) {
+      await pause(verdict.byteEveryMs, signal);
+      if (signal.aborted || !await isDone(writeAll(to, chunk.subarray(at, at + 1)))) return null;
+    }
+    return new Uint8Array();
+  } else {
+    // Closing at once could discard bytes that the client has not read yet.
+    const beginning = chunk.subarray(0, verdict.cutAfterBytes);
+    await isDone(writeAll(to, beginning).then(() => to.closeWrite()));
+    return null;
   }
-  // Closing at once could discard bytes that the client has not read yet.
-  const beginning = chunk.subarray(0, verdict.cutAfterBytes);
-  await isDone(writeAll(to, beginning).then(() => to.closeWrite()));
-  return false;
+  return signal.aborted ? null : chunk;
 }

@@ -51,6 +51,7 @@ export class FakeCall {
       isTry: options.isTry ?? false,
       onWait: options.isSilent ? undefined : onWait,
       label: "",
+      withinMs: Infinity,
       maxHoldMs: undefined,
       signal: this.abort.signal,
     });
@@ -105,6 +106,7 @@ export class FakeInstance {
         service: "ZooKeeper",
         unavailableAfterMs: UNAVAILABLE_AFTER_MS,
         classify: classifyFailure,
+        client: this.sessions,
       },
     };
   }

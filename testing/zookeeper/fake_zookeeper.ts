@@ -163,6 +163,7 @@ export class FakeTransport implements ZooKeeperTransport {
   timeoutMs = 10_000;
   silentMs = 0;
   connectError: unknown = undefined;
+  isFailing = false;
   /** All requests so far, in order. */
   readonly log: string[] = [];
   /** The paths of all znodes that `createSequential` has made, also if its answer was lost. */

@@ -558,7 +558,8 @@ Deno.test("Acquisition of tryAcquire() rejects if the server refuses the delete,
     return b.call({ isTry: true });
   };
   const refused = failing("NO_AUTH");
-  await assertRejects(() => refused.lease, LockSetupError, "Cannot release lock");
+  const why = await assertRejects(() => refused.lease, LockSetupError, "Cannot release lock");
+  assert(!why.message.includes("?."), why.message);
   const lost = failing("CONNECTION_LOSS");
   assertEquals(await lost.lease, null);
   assert(tree.znodes.has(lost.path));
@@ -597,7 +598,8 @@ for (const pending of ["create", "createPersistent /locks/n"]) {
     a.transport.become("suspended");
     answered.reject(refusal("CONNECTION_LOSS"));
     await a.pass(1_100);
-    await assertRejects(() => call.lease, LockUnavailableError, "NOT_CONNECTED");
+    const expected = pending === "create" ? "CONNECTION_LOSS" : "NOT_CONNECTED";
+    await assertRejects(() => call.lease, LockUnavailableError, expected);
   });
 }
 
@@ -618,6 +620,39 @@ Deno.test("Acquisition counts an outage from the last answer, if that came after
   a.transport.become("connected");
   await a.clock.pass(100);
   await call.lease;
+});
+
+Deno.test("Acquisition enters queues with 128 calls at a time, in order; the others wait in line", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => request === "create" ? answered.promise : undefined;
+  const calls = Array.from({ length: 300 }, () => a.call({ isSilent: true }));
+  await settle();
+  assertEquals(a.transport.created.length, 128);
+  await calls[200]!.giveUp();
+  a.transport.answers = () => {};
+  answered.resolve();
+  await a.pass(100);
+  assertEquals(a.transport.created.length, 299);
+  assertEquals(calls.map(({ granted }) => granted).indexOf(true), 0);
+  for (const [i, call] of calls.entries()) {
+    if (i === 200) continue;
+    assertEquals(call.granted, true, `call ${i}`);
+    await call.release();
+    await settle();
+  }
+});
+
+Deno.test("Acquisition counts no waiter for a child of the lock's znode that is not an entry", async () => {
+  const tree = newTree();
+  tree.create(`${PARENT}/by-an-administrator`);
+  const [a] = await open(tree, 1);
+  await a.call().lease;
+  const waiters = [a.call(), a.call()];
+  await a.pass(100);
+  const infos = waiters.map(({ infos }) => infos.at(-1));
+  assertEquals(infos, [{ position: 1, waiters: 1 }, { position: 2, waiters: 2 }]);
 });
 
 Deno.test("Acquisition rejects at once behind a holder if it may not create the heartbeat's znode", async () => {

@@ -3,22 +3,24 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
+import { LockUnavailableError } from "../../mod.ts";
 import { say } from "../../testing/processes/figures.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import {
   startZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
-import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/ensemble_traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
 const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** The soak runs the full figure. */
-const SIZES = IS_SOAK ? [1_000, 3_000, 10_000] : [1_000];
-const ENSEMBLE_SIZES = IS_SOAK ? SIZES : [300];
+const SIZES = IS_SOAK ? [1_000, 10_000, 40_000] : [1_000];
+const ENSEMBLE_SIZES = IS_SOAK ? [1_000, 3_000, 10_000] : [300];
 const METHODS = ["acquire", "tryAcquire"] as const;
 
 /** Takes many locks at once, releases them, and takes one more. Another lease is held meanwhile. */
@@ -69,6 +71,30 @@ for (const method of METHODS) {
     });
   }
 }
+
+Deno.test("ZooKeeperLock rejects many calls of an outage in time, and grants all after it", async () => {
+  const unavailableAfterMs = scaled(2_000);
+  await using proxy = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs,
+  });
+  await locks.query("n"); // connects
+  await proxy.refuse(true);
+  proxy.cutAll();
+  const names = Array.from({ length: 2_000 }, (_, i) => `n-${i}`);
+  const startMs = performance.now();
+  const calls = await Promise.allSettled(names.map((name) => locks.acquire(name)));
+  assertLess(performance.now() - startMs, unavailableAfterMs + scaled(4_000));
+  for (const call of calls) {
+    assert(call.status === "rejected");
+    assertInstanceOf(call.reason, LockUnavailableError);
+  }
+  await proxy.refuse(false);
+  const leases = await Promise.all(names.map((name) => locks.acquire(name)));
+  await Promise.all(leases.map((lease) => lease.release()));
+});
 
 const ensembleSkip = await zooKeeperEnsembleSkip();
 

@@ -6,10 +6,12 @@ import {
   CONDITION_BOUND_MS,
   ENDING_SESSION_MS,
   KEPT_SESSION_MS,
+  LONG_BOUND_MS,
   LONG_SESSION_MS,
   scaled,
 } from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { LockUnavailableError } from "../../mod.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { clientsOf, NOTHING, nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
@@ -115,6 +117,15 @@ Deno.test("ZooKeeperLock is disposed of in time while it connects, in an outage 
   }));
   // The server drops the sessions at their timeout at the latest.
   await nothingLeft(server);
+});
+
+Deno.test("ZooKeeperLock is disposed of at once in an outage when it has no session", async () => {
+  await using proxy = startProxy(server);
+  await proxy.refuse(true);
+  const locks = through(proxy, LONG_BOUND_MS);
+  const call = locks.acquire("n", { waitMs: 0 });
+  await assertRejects(() => call, LockUnavailableError);
+  await within("disposal", locks[Symbol.asyncDispose](), CONDITION_BOUND_MS / 2);
 });
 
 function releaseWhenLost(lease: Lease): void {

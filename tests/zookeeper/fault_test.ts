@@ -238,6 +238,19 @@ Deno.test("ZooKeeperLock.acquire() rejects in time, and names ECONNREFUSED, when
   assertEquals((cause as { code?: string }).code, "ECONNREFUSED");
 });
 
+Deno.test("ZooKeeperLock.acquire() names why there is no connection when its session has ended in the outage", async () => {
+  await using proxy = startProxy(server);
+  await using locks = through(proxy, {
+    sessionTimeoutMs: ENDING_SESSION_MS,
+    unavailableAfterMs: 4 * ENDING_SESSION_MS,
+  });
+  await locks.query("n"); // connects
+  await proxy.refuse(true);
+  proxy.cutAll();
+  const error = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
+  assert(error.message.includes("ECONNREFUSED"), error.message);
+});
+
 Deno.test("openNodeZooKeeperClient() forgets the error of a dead host when another one accepts the session", async () => {
   const transport = openNodeZooKeeperClient({
     listServers: () =>

@@ -20,9 +20,10 @@ export interface FailedAttempt {
   readonly address?: string | undefined;
   /**
    * How far it has come: `"resolve"` while the servers are listed, or the addresses of one are looked up;
-   * `"handshake"` is that of TLS; `"session"` when the client has asked the server for the session.
+   * `"handshake"` is that of TLS; `"session"` when the client has asked the server for the session, and
+   * `"accepted"` when it has it.
    */
-  readonly phase: "resolve" | "connect" | "handshake" | "session";
+  readonly phase: "resolve" | "connect" | "handshake" | "session" | "accepted";
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;
   /** Whether the server was too slow. */
@@ -97,6 +98,10 @@ function diagnose(attempt: FailedAttempt): Diagnosis {
     return { what, advice: "Does it speak TLS on this port?" };
   }
   if (phase === "session") return diagnoseSession(attempt);
+  if (phase === "accepted") {
+    const what = "it accepted the session, but answered no request";
+    return { what, advice: "Is it in a quorum?" };
+  }
   return { what: code ?? (isLate ? "ETIMEDOUT" : "closed"), advice: "Is the server running?" };
 }
 

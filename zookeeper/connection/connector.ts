@@ -22,11 +22,17 @@ export interface ConnectorListener {
 /** Maximum pause in ms after the first round in which no server accepted the session. */
 const FIRST_PAUSE_MS = 200;
 /** Minimum time in ms between two attempts to connect of which a call requested the second one. */
-const MIN_PAUSE_MS = 500;
+const MIN_PAUSE_MS = 600;
+/** The time of an attempt passes in so many steps. */
+const STEPS = 8;
+/** A connection that has lasted for so long, in ms, was of use, even if nothing was requested. */
+const LASTED_MS = 2_000;
 
 /**
  * Tries all addresses of all servers. Then it pauses. The pause doubles from round to round, and a random
- * part of it is left out, so that clients that lost their server together do not return together.
+ * part of it is left out, so that clients that lost their server together do not return together. A server
+ * that accepts the session and then drops the connection has failed, too: a round ends only with a
+ * connection that was of use, because a request was answered or because it has lasted.
  */
 export class Connector {
   readonly #options: TransportOptions;
@@ -39,6 +45,8 @@ export class Connector {
   /** The attempts of the round before, and of this one. */
   #failed: { before: FailedAttempt[]; now: FailedAttempt[] } = { before: [], now: [] };
   #attempt: Attempt | null = null;
+  /** The attempt whose session was accepted, until its connection was of use. */
+  #unproven: Attempt | null = null;
   #attemptedMs = -Infinity;
   #pauseMs = 0;
   /** `null` unless there is a pause. */
@@ -60,10 +68,16 @@ export class Connector {
     return this.#attempt !== null;
   }
 
-  /** Why no server could be connected to since the last session was accepted; `undefined` if unknown. */
+  /**
+   * Why no server could be connected to since the last session was accepted: the last attempt at each
+   * server. `undefined` if unknown.
+   */
   get error(): ConnectError | undefined {
     const { before, now } = this.#failed;
-    const attempts = now.length > 0 ? now : before;
+    const attempts = [
+      ...now,
+      ...before.filter((old) => !now.some((each) => isSamePlace(each, old))),
+    ];
     return attempts.length === 0 ? undefined : new ConnectError(attempts);
   }
 
@@ -83,21 +97,29 @@ export class Connector {
     }
   }
 
-  /** The server has accepted the session: the next attempt begins a new round. */
+  /** The server has accepted the session. */
   accepted(): void {
-    this.#attempt?.end();
+    const attempt = this.#unproven = this.#attempt;
     this.#attempt = null;
+    attempt?.accept();
     this.#hasConnected = true;
     this.#warn();
     this.#failed = { before: [], now: [] };
+  }
+
+  /** The connection is of use: the next attempt begins a new round, without a pause. */
+  proven(): void {
+    if (this.#unproven === null) return;
+    this.#unproven = null;
     this.#rounds = 0;
     this.#round = this.#rotation.round();
   }
 
   /** Notes that the server's answer cannot be read. The connection must be dropped. */
   cannotRead(error: unknown): void {
-    if (this.#attempt === null) return;
-    this.#attempt.error ??= error instanceof ProtocolError ? error : new ProtocolError(`${error}`);
+    const attempt = this.#attempt ?? this.#unproven;
+    if (attempt === null) return;
+    attempt.error ??= error instanceof ProtocolError ? error : new ProtocolError(`${error}`);
   }
 
   connectNow(): void {
@@ -137,9 +159,12 @@ export class Connector {
 
   #onClosed(attempt: Attempt): void {
     attempt.end();
-    // Not so if the server has accepted the session.
-    if (this.#attempt !== attempt) return;
-    this.#attempt = null;
+    if (this.#unproven === attempt && performance.now() - attempt.acceptedMs >= LASTED_MS) {
+      this.proven();
+    }
+    const isOver = this.#attempt !== attempt && this.#unproven !== attempt; // it was of use
+    if (isOver || this.#isStopped) return;
+    this.#attempt = this.#unproven = null;
     const { address, error } = attempt;
     const isForbidden = error instanceof Error && error.name === "NotCapable";
     if (isForbidden && address !== undefined) this.#rotation.connectByName();
@@ -147,19 +172,22 @@ export class Connector {
   }
 
   async #endRound(): Promise<void> {
-    if (this.error?.isSetup && !this.#hasConnected) {
+    const { now } = this.#failed;
+    if (!this.#hasConnected && now.length > 0 && new ConnectError(now).isSetup) {
       this.stop();
       return this.#listener.onUnusable();
     }
     this.#warn();
-    this.#failed = { before: this.#failed.now, now: [] };
+    this.#failed = { before: now, now: [] };
     await this.#pause();
     this.#round = this.#rotation.round();
   }
 
   async #pause(): Promise<void> {
-    // So short that a lease outlives a short restart of the servers, even if they return in a pause.
-    const maxPauseMs = Math.min(Math.max(this.#options.sessionTimeoutMs / 10, 500), 5_000);
+    // So short that a lease outlives a short restart of the servers, even if they return in a pause. To
+    // accept a session costs the servers a write, so there are fewer attempts if that was in vain.
+    const leastMs = this.#failed.before.some(({ phase }) => phase === "accepted") ? 1_000 : 500;
+    const maxPauseMs = Math.min(Math.max(this.#options.sessionTimeoutMs / 10, leastMs), 5_000);
     const longestMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#rounds++, maxPauseMs);
     this.#pauseMs = longestMs * (0.5 + Math.random() / 2);
     await new Promise<void>((resolve) => {
@@ -178,16 +206,20 @@ export class Connector {
   }
 }
 
-/** One socket, until the server has accepted the session. Unless it does, the attempt has failed. */
+/** One socket. Unless the server accepts the session on it, in time, the attempt has failed. */
 class Attempt implements FailedAttempt {
   readonly server: Target["server"];
   readonly address: string | undefined;
   readonly tls: Required<FailedAttempt>["tls"];
   phase: FailedAttempt["phase"] = "connect";
   isLate = false;
+  /** When the session was accepted, in monotonic ms. */
+  acceptedMs = NaN;
   /** The first error, which is the cause of all others. */
   error: unknown;
-  #timer: ReturnType<typeof setTimeout>;
+  readonly #socket: Socket;
+  readonly #stepMs: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Takes a socket that is connecting, and closes it if the session is not accepted in `limitMs`. */
   constructor(
@@ -199,25 +231,46 @@ class Attempt implements FailedAttempt {
     this.server = server;
     this.address = address;
     this.tls = tls === undefined ? "none" : tls.cert === undefined ? "anonymous" : "certified";
-    const expire = () => {
-      this.isLate = true;
-      socket.destroy();
-    };
+    this.#socket = socket;
+    this.#stepMs = limitMs / STEPS;
     const endMs = performance.now() + limitMs;
     // With several addresses, one that cannot be reached must not use up the time of the others.
-    this.#timer = setTimeout(expire, address === undefined ? limitMs : limitMs / 4);
+    this.#limit(address === undefined ? limitMs : limitMs / 4);
     socket.on("connect", () => {
       this.phase = tls === undefined ? "session" : "handshake";
       this.end();
-      this.#timer = setTimeout(expire, endMs - performance.now());
+      this.#limit(Math.max(limitMs / 2, endMs - performance.now()));
     });
     socket.on("secureConnect", () => this.phase = "session");
     socket.on("error", (error) => this.error ??= error);
   }
 
+  /** Ends the attempt after some time, of which a blocked event loop uses up one step at most. */
+  #limit(leftMs: number): void {
+    this.#timer = setTimeout(() => {
+      if (leftMs > this.#stepMs) return this.#limit(leftMs - this.#stepMs);
+      this.isLate = true;
+      this.#socket.destroy();
+    }, Math.min(leftMs, this.#stepMs));
+  }
+
+  /** The server has accepted the session. */
+  accept(): void {
+    this.end();
+    this.phase = "accepted";
+    this.acceptedMs = performance.now();
+  }
+
+  /** Its time is not limited any more. */
   end(): void {
     clearTimeout(this.#timer);
   }
+}
+
+/** Whether two attempts were made at the same address of the same server. */
+function isSamePlace(a: FailedAttempt, b: FailedAttempt): boolean {
+  return a.server?.host === b.server?.host && a.server?.port === b.server?.port &&
+    a.address === b.address;
 }
 
 /**

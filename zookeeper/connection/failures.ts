@@ -146,7 +146,9 @@ export function classifyFailure(error: unknown): Failure {
   if (kind === undefined) return { kind: "refused", endsOutage: isAnswer, reason: known };
   // The server answers, but is of no use yet: that is an outage, too.
   if (isAnswer) return { kind, endsOutage: false, isRefusal: true, reason: known };
-  return { kind, endsOutage: false, reason: connectReason(error.cause) ?? known };
+  const reason = connectReason(error.cause);
+  if (reason !== undefined) return { kind, endsOutage: false, reason };
+  return { kind, endsOutage: false, isVague: true, reason: known };
 }
 
 /** `undefined` for an error that is not that of a connection. */

@@ -69,6 +69,8 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   readonly #connector: Connector;
   #listener: TransportListener | null = null;
   #replies = new Replies();
+  /** When the last bytes have arrived, and the last whole message; in monotonic ms. */
+  #bytesMs = -Infinity;
   #heardMs = -Infinity;
   /** Why the last connection was dropped. */
   #dropError: unknown;
@@ -102,6 +104,10 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
 
   get silentMs(): number {
     return performance.now() - this.#heardMs;
+  }
+
+  get isFailing(): boolean {
+    return this.#connector.error !== undefined;
   }
 
   get connectError(): unknown {
@@ -158,8 +164,8 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   onOverdue(): void {
     if (this.state !== "connected") return; // it is closing, for which `close()` has its own limit
     const { limitMs } = this;
-    // A long answer is arriving.
-    if (this.#replies.isPartial && this.silentMs < limitMs) return this.requests.restartDeadline();
+    const isArriving = this.#replies.isPartial && performance.now() - this.#bytesMs < limitMs;
+    if (isArriving && this.requests.postpone()) return; // a long answer
     this.requests.failAll(
       new ZooKeeperError("TIMEOUT", `ZooKeeper did not answer for ${limitMs} ms`),
     );
@@ -202,7 +208,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   }
 
   #onData(socket: Socket, chunk: Buffer): void {
-    this.#heardMs = performance.now();
+    this.#bytesMs = performance.now();
     const replies = this.#replies;
     try {
       replies.add(chunk);
@@ -217,10 +223,12 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   }
 
   #onFrame(reply: Replies): void {
+    this.#heardMs = this.#bytesMs;
     if (this.#connector.isAttempting) return this.#onSessionAnswer(reply.frame);
     const { xid } = reply;
     if (xid > 0) {
       this.requests.answer(reply);
+      this.#connector.proven();
       reply.copyZxid(this.#manager.zxid);
     } else if (xid === EVENT_XID) {
       const { path, event } = readEvent(reply);

@@ -16,6 +16,8 @@ import { ProtocolError, type Replies, type Request, XID_AT } from "./wire.ts";
  * for 5,000 requests a second at a round trip of 50 ms.
  */
 const MAX_SENT_REQUESTS = 256;
+/** The time without an answer is measured in so many steps, in which a blocked event loop shows. */
+const STEPS = 4;
 const MAX_XID = 2 ** 31 - 1;
 
 /** A request, and the call that awaits its answer. */
@@ -58,6 +60,8 @@ export class Requests {
   #sinceMs = 0;
   /** May fire long after the last answer, which has no effect then. */
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** The last request whose deadline was postponed. */
+  #postponed: Pending | undefined;
 
   constructor(listener: RequestsListener) {
     this.#listener = listener;
@@ -110,9 +114,21 @@ export class Requests {
     for (const { reject } of waiting) reject(unsentError);
   }
 
-  restartDeadline(): void {
+  /**
+   * Gives the oldest request the whole time once more, because its answer is arriving.
+   *
+   * @returns `false` if it had that before: a server may send byte by byte forever.
+   */
+  postpone(): boolean {
+    if (this.#sent[0] === this.#postponed) return false;
+    this.#postponed = this.#sent[0];
+    this.#startTime();
+    return true;
+  }
+
+  #startTime(): void {
     this.#sinceMs = performance.now();
-    if (this.#timer === undefined) this.#wait(this.#listener.limitMs);
+    if (this.#timer === undefined) this.#wait();
   }
 
   #write(pending: Pending): void {
@@ -120,7 +136,7 @@ export class Requests {
     pending.xid = this.xid = this.xid === MAX_XID ? 1 : this.xid + 1;
     bytes.writeInt32BE(pending.xid, XID_AT);
     this.#sent.push(pending);
-    if (this.#sent.length === 1) this.restartDeadline();
+    if (this.#sent.length === 1) this.#startTime();
     this.#gather();
     this.socket!.write(bytes);
   }
@@ -137,17 +153,26 @@ export class Requests {
     });
   }
 
-  #wait(delayMs: number): void {
-    // Waits one more turn of the event loop: if that was blocked, the socket may hold an answer.
-    this.#timer = setTimeout(() => this.#timer = setTimeout(() => this.#check()), delayMs);
+  #wait(): void {
+    const { limitMs } = this.#listener;
+    const nowMs = performance.now();
+    const leftMs = Math.max(0, this.#sinceMs + limitMs - nowMs);
+    const delayMs = Math.min(leftMs, limitMs / STEPS);
+    this.#timer = setTimeout(() => this.#check(nowMs + delayMs), delayMs);
   }
 
-  #check(): void {
+  /** @param dueMs When the timer was to fire. Left out, it is the last check. */
+  #check(dueMs?: number): void {
     this.#timer = undefined;
     if (this.#sent.length === 0) return;
-    const leftMs = this.#sinceMs + this.#listener.limitMs - performance.now();
-    if (leftMs > 0) this.#wait(leftMs);
-    else this.#listener.onOverdue();
+    const nowMs = performance.now();
+    // For so long the event loop was blocked: requests did not leave, and answers were not read.
+    const blockedMs = dueMs === undefined ? 0 : Math.max(0, nowMs - dueMs);
+    this.#sinceMs = Math.min(nowMs, this.#sinceMs + blockedMs);
+    if (nowMs - this.#sinceMs < this.#listener.limitMs) this.#wait();
+    else if (dueMs === undefined) this.#listener.onOverdue();
+    // Waits one more turn of the event loop: the socket may hold an answer.
+    else this.#timer = setTimeout(() => this.#check());
   }
 }
 

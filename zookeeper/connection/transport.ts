@@ -41,10 +41,12 @@ export interface ZooKeeperTransport {
   readonly epoch: number;
   /** The session timeout in ms that the server granted; 0 before the first connection. */
   readonly timeoutMs: number;
-  /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
+  /** How long in ms no message has arrived from a server; `Infinity` before the first connection. */
   readonly silentMs: number;
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
+  /** Whether an attempt to connect has failed since the last session was accepted. */
+  readonly isFailing: boolean;
   readonly requests: {
     /**
      * Sends a request, once.

@@ -189,7 +189,7 @@ export function ownZnodeGone(): ZooKeeperError {
 function refusedDelete(reason: string, cause: unknown): ReleaseAnswer {
   return {
     state: "refused",
-    reason: `ZooKeeper does not delete our znode: ${reason}. ` +
+    reason: `ZooKeeper does not delete our znode: ${reason}${reason.endsWith("?") ? "" : "."} ` +
       "Until this instance is disposed, the lock stays held",
     cause,
   };

@@ -102,9 +102,13 @@ export class SharedQueue {
     return this.#latest;
   }
 
-  /** Reads how long the queue is, after this call. */
-  size(): Promise<Znode | null> {
-    return this.session.size(this.path).catch(nullIfMissing);
+  /** Reads how long the queue is, after this call. Children that a listing has shown not to be entries do not count. */
+  async size(): Promise<Znode | null> {
+    const znode = await this.session.size(this.path).catch(nullIfMissing);
+    const others = this.#latest === null
+      ? 0
+      : this.#latest.children.names.length - this.#latest.size;
+    return znode === null ? null : { ...znode, childCount: znode.childCount - others };
   }
 
   /** The latest listing on this connection; `null` if there is none. */

@@ -16,16 +16,15 @@
  *
  * @module
  */
-import {
-  abortable,
-  type Clock,
-  type Instant,
-  instant,
-  wasSuspended,
-} from "../../core/time/clock.ts";
+import { type Clock, type Instant, instant, wasSuspended } from "../../core/time/clock.ts";
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
-import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/failures.ts";
+import {
+  classifyFailure,
+  hasCode,
+  ZooKeeperError,
+  type ZooKeeperErrorCode,
+} from "../connection/failures.ts";
 import type {
   TransportListener,
   TransportOptions,
@@ -90,7 +89,7 @@ export class Session implements TransportListener {
    * ping when it has sent nothing for T/3, so these requests stand in for pings.
    */
   readonly checkEveryMs: number;
-  /** When the server last answered a request, in monotonic ms. */
+  /** When the server last executed a request, or refused it for good; in monotonic ms. */
   lastAnswerMs: number;
   /** When the last answered write was sent. */
   lastProvenAt: Instant = NEVER;
@@ -232,11 +231,8 @@ export class Session implements TransportListener {
    */
   ask<T>(budget: OutageBudget, request: () => Promise<T>): Promise<T> {
     return budget.ask(() => {
-      if (this.isConnected || budget.outageSinceMs === null) return request();
-      return budget.settle(abortable(this.#reconnected(), budget.signal)).then(request, (error) => {
-        if (this.isOver || budget.signal.aborted) throw error;
-        return request(); // The time is over: this fails, and says why there is no connection.
-      });
+      const isFirst = budget.outageSinceMs === null;
+      return this.isConnected || isFirst ? request() : this.#reconnected().then(request);
     });
   }
 
@@ -248,9 +244,7 @@ export class Session implements TransportListener {
       if (sent !== null) this.#extend(sent);
       return answer;
     } catch (error) {
-      if (error instanceof ZooKeeperError && error.meaning.isAnswer) {
-        this.lastAnswerMs = this.#clock.now();
-      }
+      if (classifyFailure(error).endsOutage) this.lastAnswerMs = this.#clock.now();
       if (sent !== null && isProof(error)) this.#extend(sent);
       throw error;
     }

@@ -5,6 +5,7 @@
  * @module
  */
 import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
+import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { ZooKeeperError } from "../connection/failures.ts";
 import type {
@@ -13,6 +14,9 @@ import type {
   ZooKeeperTransport,
 } from "../connection/transport.ts";
 import { Session, type SessionLeases, type SessionSettings } from "./session.ts";
+
+/** How many calls enter queues at the same time: their requests are as many as may be unanswered. */
+const MAX_ENTERING = 128;
 
 /** Opens sessions, at most one at a time. */
 export class Sessions {
@@ -24,6 +28,9 @@ export class Sessions {
   #session: Session | null = null;
   #transport: ZooKeeperTransport | null = null;
   #opening: Promise<Session> | null = null;
+  /** How many calls are admitted, and those that wait in line behind them. */
+  #enteringCount = 0;
+  readonly #line = new LinkedSet<PromiseWithResolvers<void>>();
 
   /** @param open Opens a transport, which connects at once. */
   constructor(
@@ -57,6 +64,23 @@ export class Sessions {
     return this.#opening;
   }
 
+  /** Why there is no connection, if that is known. */
+  get connectionError(): ZooKeeperError | undefined {
+    const cause = this.#transport?.connectError;
+    if (cause === undefined) return undefined;
+    return new ZooKeeperError("NOT_CONNECTED", "There is no connection to ZooKeeper", { cause });
+  }
+
+  /** Whether no server could be connected to, when that was last tried. */
+  get isFailing(): boolean {
+    return this.#transport?.isFailing ?? false;
+  }
+
+  /** When a server was last of use to the session, in monotonic ms. */
+  get lastAnswerMs(): number {
+    return this.#session?.lastAnswerMs ?? -Infinity;
+  }
+
   /** The same for a call, in the time that its budget has left. */
   async within(budget: OutageBudget): Promise<Session> {
     const session = await budget.settle(abortable(this.current(), budget.signal));
@@ -64,12 +88,46 @@ export class Sessions {
     return session;
   }
 
-  /** Closes the current session, or the one that is being opened, for good. */
+  /**
+   * Admits a call that is about to enter a queue, and afterwards calls {@linkcode Sessions.entered}. Others
+   * wait in line, without a znode and without a request. So many calls at once do not block the event loop,
+   * and when there is no answer, only the admitted ones try again.
+   *
+   * @returns The end of the wait; `null` without one. Rejects if the signal aborts.
+   */
+  admit(signal: AbortSignal): Promise<void> | null {
+    if (this.#enteringCount === MAX_ENTERING) return this.#waitInLine(signal);
+    this.#enteringCount++;
+    return null;
+  }
+
+  async #waitInLine(signal: AbortSignal): Promise<void> {
+    const turn = Promise.withResolvers<void>();
+    this.#line.add(turn);
+    try {
+      await abortable(turn.promise, signal);
+    } catch (error) {
+      if (!this.#line.delete(turn)) this.entered(); // it was admitted meanwhile
+      throw error;
+    }
+  }
+
+  /** A call that was admitted has entered its queue, or has failed: admits the next one. */
+  entered(): void {
+    const next = this.#line.shift();
+    if (next === undefined) this.#enteringCount--;
+    else next.resolve();
+  }
+
+  /** Closes the current session, or the one that is being opened, within `timeoutMs`. For good. */
   async close(timeoutMs: number): Promise<void> {
     const endMs = this.#clock.now() + timeoutMs;
     // If we dropped the new session now, the server would keep it until its timeout.
-    if (this.#opening !== null) await settledWithin(this.#clock, this.#opening, timeoutMs);
+    if (this.#opening !== null && !this.isFailing) {
+      await settledWithin(this.#clock, this.#opening, timeoutMs);
+    }
     this.#closed.abort(new ZooKeeperError("SESSION_OVER", "The session was closed"));
+    await this.#opening?.catch(() => {}); // until nothing of it is left
     await this.#session?.close(Math.max(0, endMs - this.#clock.now()));
   }
 

@@ -236,6 +236,17 @@ Deno.test("onReply() with delayMs delays the reply and those after it", async ()
   assert(performance.now() - startedAt >= 195);
 });
 
+Deno.test("onReply() with byteEveryMs delivers the reply byte by byte", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.onReply = () => ({ byteEveryMs: 20 });
+  const seen = new Set<string>();
+  await client.send("slow");
+  await waitUntil("the echo", () => seen.add(client.received).has("slow"));
+  assert(seen.size > 2, [...seen].join());
+});
+
 Deno.test("onReply() with until holds the reply back until a promise resolves or the connection is cut", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);

@@ -59,6 +59,7 @@ const CASES: readonly Case[] = [
     /another host.*'tls.servername'/,
     true,
   ],
+  [{ phase: "accepted" }, /accepted the session, but answered no request\). Is it in a/, false],
   [
     { phase: "session", tls: "anonymous", error: withCode("ERR_SSL_TLSV13_ALERT_X") },
     /ALERT_X.*'tls.cert'/,

@@ -4,6 +4,7 @@
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { block } from "../../../testing/conformance/bounds.ts";
 import { pause, waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
 import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
@@ -36,23 +37,54 @@ Deno.test("The transport keeps its connection while each answer comes in time, h
 async function sendSlowly(
   bytes: Uint8Array,
   send: (part: Uint8Array) => Promise<void>,
+  paces: number,
 ): Promise<void> {
-  const part = Math.ceil(bytes.length / PACES);
+  const part = Math.ceil(bytes.length / paces);
   for (let at = 0; at < bytes.length; at += part) {
     await pause(PACE_MS);
     await send(bytes.slice(at, at + part));
   }
 }
 
-Deno.test("The transport keeps its connection while a long answer arrives, however long it takes", async () => {
+Deno.test("The transport keeps its connection while a long answer arrives, for twice the limit", async () => {
   const names = Array.from({ length: PACES }, (_, i) => `child-${i}`);
   await using server = startScriptedServer(async ({ next, send }) => {
     for (let request; (request = await next()) !== null;) {
-      await sendSlowly(childrenReply(request.xid, names), send);
+      await sendSlowly(childrenReply(request.xid, names), send, PACES / 2);
     }
   });
   using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
   assertEquals((await transport.children("/a")).names, names);
+  assertEquals(transport.epoch, 1);
+});
+
+Deno.test("The transport reconnects when an answer arrives byte by byte, and takes too long", async () => {
+  await using server = startScriptedServer(async ({ id, next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      const bytes = childrenReply(request.xid, ["a", "b", "c"]);
+      if (id === 1) await sendSlowly(bytes, send, bytes.length);
+      else await send(bytes);
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const error = await assertRejects(() => transport.children("/a"), ZooKeeperError);
+  assertEquals(error.code, "TIMEOUT");
+  await waitUntil("the client is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
+  assertEquals((await transport.children("/a")).names, ["a", "b", "c"]);
+});
+
+Deno.test("The transport does not count time in which its event loop was blocked", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const request = await next();
+    // No condition: the server answers when the limit would be over without the gap.
+    await pause(LIMIT_MS / 2);
+    await send(reply(request!.xid));
+    await next();
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const answered = transport.delete("/a");
+  block(2 * LIMIT_MS);
+  await answered;
   assertEquals(transport.epoch, 1);
 });
 

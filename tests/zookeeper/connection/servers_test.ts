@@ -1,7 +1,10 @@
-import { assert, assertEquals } from "@std/assert";
-import { listenOnFreePort } from "../../../testing/servers/ports.ts";
+import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { block } from "../../../testing/conformance/bounds.ts";
+import { freePort, listenOnFreePort } from "../../../testing/servers/ports.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
+import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
+import { reply, startScriptedServer } from "../../../testing/zookeeper/scripted_server.ts";
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
 import {
   MAX_ADDRESSES,
@@ -145,4 +148,66 @@ Deno.test("ZooKeeperLock tries to connect more and more rarely, but at once for 
   }, CONDITION_BOUND_MS);
   controller.abort();
   await Promise.all(calls);
+});
+
+Deno.test("The transport connects more and more rarely to a server that accepts the session and drops the connection", async () => {
+  await using server = startScriptedServer(() => Promise.resolve());
+  const startMs = performance.now();
+  using transport = await openTransport(server.port, { until: "suspended" });
+  await waitUntil("it has connected again and again", () => {
+    transport.connectNow(); // as calls do
+    return server.accepted >= 7;
+  }, CONDITION_BOUND_MS);
+  const tookMs = performance.now() - startMs;
+  assert(tookMs > 2_000, `7 connections in ${tookMs} ms`);
+  assertStringIncludes(String(transport.connectError), "accepted the session, but answered no");
+});
+
+Deno.test("The transport does not count time in which its event loop was blocked while it connects", async () => {
+  const sessionTimeoutMs = scaled(3_000); // an attempt has a third of it
+  await using server = startScriptedServer(async ({ next }) => void await next());
+  using transport = await openTransport(server.port, { until: "connecting", sessionTimeoutMs });
+  block(sessionTimeoutMs);
+  await waitUntil("it is connected", () => transport.state === "connected", CONDITION_BOUND_MS);
+  assertEquals(server.accepted, 1);
+});
+
+Deno.test("The transport connects at once when a connection is dropped that was of use", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    await send(reply((await next())!.xid));
+  });
+  using transport = await openTransport(server.port);
+  const startMs = performance.now();
+  for (let epoch = 1; epoch <= 20; epoch++) {
+    await waitUntil("it is back", () => transport.epoch === epoch, CONDITION_BOUND_MS);
+    await transport.delete("/a");
+  }
+  assertLess(performance.now() - startMs, scaled(2_000));
+});
+
+Deno.test("The transport names the last failure of each server, also while it tries them again", async () => {
+  const dead = freePort();
+  const silent = listenOnFreePort();
+  let attempts = 0;
+  const accepting = (async () => {
+    for await (const connection of silent) {
+      attempts++;
+      connection.readable.pipeTo(new WritableStream()).catch(() => {});
+    }
+  })();
+  const servers = [dead, silent.addr.port].map((port) => ({ host: "127.0.0.1", port }));
+  using transport = await openTransport(0, {
+    until: "connecting",
+    sessionTimeoutMs: 600,
+    listServers: () => Promise.resolve(servers),
+  });
+  await waitUntil("the first round is over", () => attempts === 2, CONDITION_BOUND_MS);
+  await waitUntil("two more rounds are over", () => {
+    const text = String(transport.connectError);
+    for (const { port } of servers) assertStringIncludes(text, String(port));
+    return attempts === 4;
+  }, CONDITION_BOUND_MS);
+  transport.destroy();
+  silent.close();
+  await accepting;
 });

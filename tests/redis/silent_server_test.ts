@@ -1,0 +1,54 @@
+/**
+ * Bounded waits while the server accepts connections and does not answer.
+ *
+ * @module
+ */
+import { assertLess } from "@std/assert";
+import { SILENCES, worstLatenessMs } from "../../testing/conformance/silent_services.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { scaled } from "../../testing/time.ts";
+import { RedisLock } from "../../redis/mod.ts";
+
+/** The promise is 1.1 s on a machine that has time. */
+const LATE_MS = scaled(2_000);
+
+const ALL_SILENCES: typeof SILENCES = {
+  ...SILENCES,
+  "drops each connection": (proxy) => {
+    proxy.onReply = () => "cut";
+    proxy.cutAll();
+  },
+};
+
+for (const name of ["node-redis", "ioredis"] as const) {
+  for (const [how, begin] of Object.entries(ALL_SILENCES)) {
+    Deno.test(`RedisLock × ${name} keeps waitMs when the server ${how}`, async () => {
+      await using server = await startRedis();
+      const worst = await Promise.all([5_000, 15_000].map(async (unavailableAfterMs) => {
+        await using proxy = startProxy(server);
+        const { client, close } = await openRedisClient(
+          name,
+          `redis://${proxy.hostname}:${proxy.port}`,
+        );
+        try {
+          await using lock = new RedisLock(client, { unavailableAfterMs, disposeTimeoutMs: 100 });
+          await (await lock.acquire("n")).release();
+          begin(proxy);
+          const worstMs = Math.max(await worstLatenessMs(lock), await worstLatenessMs(lock));
+          proxy.onReply = undefined;
+          proxy.heal();
+          proxy.cutAll();
+          await lock.query("n"); // a client that is closed while it reconnects leaves a timer behind
+          return worstMs;
+        } finally {
+          await close();
+        }
+      }));
+      say(`the server ${how}: late by ${worst.map(Math.round).join(", ")} ms at worst`);
+      assertLess(Math.max(...worst), LATE_MS);
+    });
+  }
+}
