@@ -166,7 +166,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       }
       return await this.#leave(znode);
     } finally {
-      this.#admitNext();
+      if (this.#isAdmitted) this.#admitNext();
       for (const each of signals) aborts.delete(each, this);
       background.exit();
     }
@@ -198,8 +198,8 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   #admitNext(): void {
-    if (this.#isAdmitted) this.#context.sessions.entered();
     this.#isAdmitted = false;
+    this.#context.sessions.entered();
   }
 
   /** Waits for the answer to a request, for the time that is left in an outage. */

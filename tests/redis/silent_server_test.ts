@@ -12,8 +12,8 @@ import { startRedis } from "../../testing/servers/redis.ts";
 import { scaled } from "../../testing/time.ts";
 import { RedisLock } from "../../redis/mod.ts";
 
-/** The promise is 1.1 s on a machine that has time. */
-const LATE_MS = scaled(2_000);
+/** The promise is 1.1 s on a machine that has time. Some settings were 7 s late, or more. */
+const LATE_MS = scaled(4_000);
 
 const ALL_SILENCES: typeof SILENCES = {
   ...SILENCES,

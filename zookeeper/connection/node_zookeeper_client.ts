@@ -72,6 +72,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   /** When the last bytes have arrived, and the last whole message; in monotonic ms. */
   #bytesMs = -Infinity;
   #heardMs = -Infinity;
+  #provenEpoch = 0;
   /** Why the last connection was dropped. */
   #dropError: unknown;
   #isDestroyed = false;
@@ -228,7 +229,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     const { xid } = reply;
     if (xid > 0) {
       this.requests.answer(reply);
-      this.#connector.proven();
+      if (this.#provenEpoch !== this.epoch) this.#prove();
       reply.copyZxid(this.#manager.zxid);
     } else if (xid === EVENT_XID) {
       const { path, event } = readEvent(reply);
@@ -237,6 +238,12 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
       // A ping, the credentials, or the end of the session, the package's only request with a number: 0.
       this.#manager.onSocketData(reply.frame);
     }
+  }
+
+  /** The first request of a connection was answered. */
+  #prove(): void {
+    this.#provenEpoch = this.epoch;
+    this.#connector.proven();
   }
 
   #onSessionAnswer(frame: Buffer): void {
