@@ -232,7 +232,8 @@ async function subscribe(
   });
   const ended = new Promise<void>((resolve) => {
     subscriber.on("end", () => {
-      subscriber.disconnect(); // its failover detector has connections of its own
+      // A failover detector has connections of its own.
+      if (client.options?.failoverDetector) subscriber.disconnect();
       resolve();
     });
   });
