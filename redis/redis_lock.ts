@@ -11,7 +11,7 @@ import {
   checkAttachOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { abortable, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
@@ -294,8 +294,7 @@ export class RedisLock implements AttachableLock {
     for (;;) {
       signal.throwIfAborted();
       try {
-        const answer = this.#context.commands.query(keys, maxWaiters);
-        return await budget.settle(abortable(answer, signal));
+        return await budget.settle(this.#context.commands.query(keys, maxWaiters), signal);
       } catch (error) {
         await budget.recover(error);
       }
