@@ -4,6 +4,7 @@
  * @module
  */
 import { LockSetupError } from "../../core/contract/errors.ts";
+import { promiseTry } from "../../core/contract/promise_try.ts";
 import type { RedisClient } from "../client.ts";
 import { adapterOf } from "./internal/adapter.ts";
 import {
@@ -113,7 +114,7 @@ class DenoRedisConnections implements RedisClient {
 
   #open(): CommandConnection {
     this.#epoch++;
-    const opened = this.#connect();
+    const opened = promiseTry(this.#connect);
     const connection = new CommandConnection(opened);
     // A failed attempt is reported by the commands that wait for it.
     opened.then((open) => this.#watch(connection, open), () => {});
