@@ -117,11 +117,13 @@ export class RedisCommands {
 
   /**
    * Sends a leave until the search for the next waiter is over. If that fails, the next ask of a waiter
-   * goes on with the search, and so does a later leave of the same value.
+   * goes on with the search.
    */
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
-      for (let i = 0; i < MAX_SEARCHES && !this.#waiting.has(turnId(LEAVE, keys, args)); i++) {
+      for (let i = 0; i < MAX_SEARCHES; i++) {
+        const later = this.#waiting.get(turnId(LEAVE, keys, args));
+        if (later !== undefined) return void await later.answer; // it goes on with the search
         const leave = await this.#send(LEAVE, keys, args, decodeLeave);
         if (!leave.isNotified) this.#warnOfPublish();
         if (!leave.isSearching) return;

@@ -49,7 +49,7 @@ function open() {
       await answerQuery();
     }
   };
-  return { commands, leaves, query, answerQuery, answerAll };
+  return { commands, leaves, query, answerAll };
 }
 
 for (const ahead of [0, 1]) {
@@ -58,8 +58,11 @@ for (const ahead of [0, 1]) {
     const first = commands.leave(KEYS, "v", 0, false);
     query(MAX_UNANSWERED - 1 + ahead);
     const second = commands.leave(KEYS, "v", 2_000, false);
+    let isOver = false;
+    first.then(() => isOver = true);
     leaves[0]!.answer([DONE, NOTIFIED, SEARCHING]);
     await settle();
+    assertEquals(isOver, false); // disposal waits for the end of the search
     await answerAll();
     assertEquals((await first).answer.state, "released");
     assertEquals((await second).answer.state, "gone");
