@@ -11,7 +11,7 @@ import {
   checkAttachOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { abortable, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
@@ -294,8 +294,7 @@ export class RedisLock implements AttachableLock {
     for (;;) {
       signal.throwIfAborted();
       try {
-        const answer = this.#context.commands.query(keys, maxWaiters);
-        return await budget.settle(abortable(answer, signal));
+        return await budget.settle(this.#context.commands.query(keys, maxWaiters), signal);
       } catch (error) {
         await budget.recover(error);
       }
@@ -310,7 +309,7 @@ export class RedisLock implements AttachableLock {
   async #close(timeoutMs: number): Promise<void> {
     const { engine, commands: { client }, waiters, held } = this.#context;
     const endMs = this.#timer.now() + timeoutMs;
-    const isClosed = client.unusable !== undefined;
+    const isClosed = isClosedForGood(client);
     if (isClosed) this.#warnOfClosedClient();
     waiters.disposeAll();
     await engine.close(isClosed ? 0 : timeoutMs); // a closed client can release nothing
@@ -331,6 +330,15 @@ export class RedisLock implements AttachableLock {
       `The Redis client was closed before its locks: ${stay}. ` +
         "Dispose the RedisLock first, then close the client",
     );
+  }
+}
+
+/** Also if the client of a user throws, the locks must be released. */
+function isClosedForGood(client: RedisClient): boolean {
+  try {
+    return client.unusable !== undefined;
+  } catch {
+    return false;
   }
 }
 

@@ -37,7 +37,7 @@
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://github.com/apache/curator/blob/master/curator-recipes/src/main/java/org/apache/curator/framework/recipes/locks/LockInternals.java}
  */
-import { abortable, type Clock, pause } from "../core/time/clock.ts";
+import { type Clock, pause } from "../core/time/clock.ts";
 import type { AcquireOptions, WaitInfo } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostReason } from "../core/contract/errors.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
@@ -204,7 +204,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
 
   /** Waits for the answer to a request, for the time that is left in an outage. */
   #answerTo<T>(request: Promise<T>): Promise<T> {
-    return this.#budget.settle(abortable(request, this.#budget.signal));
+    return this.#budget.settle(request, this.#budget.signal);
   }
 
   /**

@@ -17,8 +17,8 @@ import {
   duration,
   flag,
   label,
-  MODE,
   notSupported,
+  oneOf,
   type OptionTable,
   OWNER_ID,
   readTable,
@@ -51,7 +51,7 @@ export const ATTACHABLE_OPTIONS: OptionTable<AttachableAcquireOptions> = {
 
 /** The options that only `request()` has. */
 export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOptions>> = {
-  mode: MODE,
+  mode: oneOf(["exclusive", "shared"], "exclusive"),
   ifAvailable: flag(false),
   steal: flag(false),
 };
@@ -60,11 +60,13 @@ export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<Que
 
 /** Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted. */
 export function checkAcquireOptions(options: AcquireOptions): void {
+  checkExclusive(options);
   checkOptions("acquire()", options, ACQUIRE_OPTIONS);
 }
 
 /** The same for an `AttachableLock`. */
 export function checkAttachableOptions(options: AttachableAcquireOptions): void {
+  checkExclusive(options);
   checkOptions("acquire()", options, ATTACHABLE_OPTIONS);
   if (options.ownerId !== undefined && options.label !== undefined) {
     throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
@@ -73,6 +75,7 @@ export function checkAttachableOptions(options: AttachableAcquireOptions): void 
 
 /** The same for `attach()`. */
 export function checkAttachOptions(options: AttachOptions): void {
+  checkExclusive(options);
   checkOptions("attach()", options, ATTACH_OPTIONS);
 }
 
@@ -90,4 +93,16 @@ export function checkRequestOptions(options: RequestOptions): void {
 /** Checks the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
+}
+
+/**
+ * Only `request()` has a mode. Here it must not be ignored, wherever the object has it from (a getter, its
+ * prototype): the lease would be exclusive.
+ */
+function checkExclusive(options: object | null): void {
+  const { mode } = (options ?? {}) as Pick<RequestOptions, "mode">;
+  if (mode === undefined) return;
+  REQUEST_OPTIONS.mode.check("'mode'", mode);
+  if (mode !== "shared") return;
+  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
 }

@@ -56,7 +56,6 @@ export type ReadOptions<Options, Table> = {
  * ignored.
  * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
  * @throws {RangeError} If one is out of range.
- * @throws {DOMException} `NotSupportedError` for the mode `"shared"`, which only `request()` knows.
  */
 export function checkOptions<Options extends object>(
   where: string | null,
@@ -70,7 +69,6 @@ export function checkOptions<Options extends object>(
   if (where !== null) {
     for (const name in options) {
       if (Object.hasOwn(table, name) || options[name] === undefined) continue;
-      if (name === "mode") checkMode(options[name]);
       const hint = hintFor(name, Object.keys(table));
       throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
     }
@@ -254,16 +252,6 @@ export const OWNER_ID: Rule<undefined> = text({
   max: MAX_OWNER_ID_LENGTH,
   isOneLine: true,
 });
-
-/** The rule of the mode that a lock is requested in. */
-export const MODE: Rule<"exclusive"> = oneOf(["exclusive", "shared"], "exclusive");
-
-/** Where there is no mode, it must not be ignored: the lease would be exclusive. */
-function checkMode(mode: unknown): void {
-  MODE.check("'mode'", mode);
-  if (mode !== "shared") return;
-  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
-}
 
 const NAME = text({ min: 1 });
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { abortable, type Cancel, type Clock, pause } from "./clock.ts";
+import { type Cancel, type Clock, pause } from "./clock.ts";
 import { LockSetupError, LockUnavailableError } from "../contract/errors.ts";
 
 /** Pause in ms before a failed request is sent again. */
@@ -99,7 +99,7 @@ export class OutageBudget {
       signal.throwIfAborted();
       const sentMs = clock.now();
       try {
-        const answer = await this.settle(abortable(request(), signal));
+        const answer = await this.settle(request(), signal);
         this.answered();
         return answer;
       } catch (error) {
@@ -115,8 +115,11 @@ export class OutageBudget {
    * Waits for the answer to a request that was just sent, but no longer than the rest of the budget: then it
    * rejects with the last failure of this outage or an error. An answer does not end the outage: the caller
    * decides that, by {@linkcode OutageBudget.answered}.
+   *
+   * @param signal Ends the wait, too; then it rejects with `signal.reason`. Without it the caller does so by
+   * settling `request`.
    */
-  settle<T>(request: Promise<T>): Promise<T> {
+  settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
     const { clock, unavailableAfterMs, client } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const startMs = clock.now();
@@ -133,19 +136,29 @@ export class OutageBudget {
         const thenMs = clock.now();
         skip(thenMs - nowMs - delayMs);
         if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
-        else reject(this.#lastFailure ?? new NoAnswerError("No answer in time"));
+        else fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
       }, delayMs);
     };
     this.outageSinceMs ??= startMs;
     let cancel = step(startMs);
-    request.then((answer) => {
+    const abort = () => fail(signal!.reason);
+    const end = () => {
       cancel();
+      signal?.removeEventListener("abort", abort);
+    };
+    const fail = (error: unknown) => {
+      end();
+      reject(error);
+    };
+    signal?.addEventListener("abort", abort);
+    request.then((answer) => {
+      end();
       resolve(answer);
     }, (error) => {
-      cancel();
       skip(0);
-      reject(error);
+      fail(error);
     });
+    if (signal?.aborted) abort();
     return promise;
   }
 

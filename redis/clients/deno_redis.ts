@@ -4,7 +4,9 @@
  * @module
  */
 import { LockSetupError } from "../../core/contract/errors.ts";
+import { promiseTry } from "../../core/contract/promise_try.ts";
 import type { RedisClient } from "../client.ts";
+import { adapterOf } from "./internal/adapter.ts";
 import {
   closeForGood,
   CommandConnection,
@@ -60,10 +62,12 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
       "Cannot use this as a factory of deno-redis connections: pass () => connect({ … })",
     );
   }
-  return new DenoRedisAdapter(connect);
+  const connections = new DenoRedisConnections(connect);
+  return adapterOf(connections, connections);
 }
 
-class DenoRedisAdapter implements RedisClient {
+/** The connections of one adapter. */
+class DenoRedisConnections implements RedisClient {
   readonly cluster = false;
   /** The last error of the connection; `undefined` once commands are answered. Only the adapter writes it. */
   connectionError: unknown = undefined;
@@ -84,35 +88,33 @@ class DenoRedisAdapter implements RedisClient {
     return this.#hasEvents ? this.#epoch : ++this.#epoch;
   }
 
-  send(command: string, args: string[]): Promise<unknown> {
-    return new Promise((resolve, reject) => {
+  readonly send = (command: string, args: string[]): Promise<unknown> =>
+    new Promise((resolve, reject) => {
       const size = this.#batch.push({ command, args, resolve, reject });
       if (size === 1) queueMicrotask(() => this.#flush());
     });
-  }
 
-  subscribe(
+  readonly subscribe = (
     channel: string,
     onMessage: (message: string) => void,
     onGap: () => void,
-  ): Promise<AsyncDisposable> {
-    return keepSubscribed(() => subscribe(this.#connect, channel, onMessage, onGap), onGap);
-  }
+  ): Promise<AsyncDisposable> =>
+    keepSubscribed(() => subscribe(this.#connect, channel, onMessage, onGap), onGap);
 
-  reset(): void {
+  readonly reset = (): void => {
     const timedOut = new Error("The server does not answer in time");
     const error = this.connectionError ?? Object.assign(timedOut, { code: "ETIMEDOUT" });
     this.#drop(this.#current, error);
-  }
+  };
 
-  async close(): Promise<void> {
+  readonly close = async (): Promise<void> => {
     this.#drop(this.#current, new Error("Connection is closed"));
     await Promise.all(this.#closing);
-  }
+  };
 
   #open(): CommandConnection {
     this.#epoch++;
-    const opened = this.#connect();
+    const opened = promiseTry(this.#connect);
     const connection = new CommandConnection(opened);
     // A failed attempt is reported by the commands that wait for it.
     opened.then((open) => this.#watch(connection, open), () => {});

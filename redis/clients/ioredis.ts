@@ -7,6 +7,7 @@ import process from "node:process";
 import type { Writable } from "node:stream";
 import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
+import { adapterOf } from "./internal/adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
@@ -162,7 +163,7 @@ function adaptClient(client: IoredisClient): RedisClient {
   const watch = new ConnectionWatch(() => client.status !== "end");
   watchClient(client, watch);
   const writes = new GatheredWrites(client);
-  return watch.with({
+  return adapterOf(watch, {
     send(command, args) {
       writes.gather();
       return client.call(command, ...args);
@@ -190,7 +191,7 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
   for (const node of cluster.nodes("all")) watchNode(node);
   cluster.on("+node", watchNode);
   cluster.on(ERROR_EVENT, (error) => watch.failed(cluster, error));
-  return watch.with({
+  return adapterOf(watch, {
     // The client finds the keys of a script itself.
     send: (command, args) => cluster.call(command, ...args),
     // Nodes forward published messages to each other, so any node serves.

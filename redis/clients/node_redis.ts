@@ -5,6 +5,7 @@
  */
 import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
+import { adapterOf } from "./internal/adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
 import { keepSubscribed } from "./internal/keep_subscribed.ts";
 import {
@@ -13,7 +14,7 @@ import {
   subscribe,
   watchClient,
 } from "./internal/node_redis_client.ts";
-import { type NodeRedisSentinel, SentinelAdapter } from "./internal/node_redis_sentinel.ts";
+import { adaptSentinel, type NodeRedisSentinel } from "./internal/node_redis_sentinel.ts";
 
 export type { NodeRedisClient, NodeRedisSentinel, NodeRedisSubscriber };
 
@@ -130,7 +131,7 @@ const ADVICE = "pass what createClient(), createSentinel() or createCluster() re
 
 function adapt(client: Adaptable): RedisClient {
   if ("masters" in client) return adaptCluster(client);
-  if ("getMasterNode" in client && "_execute" in client) return new SentinelAdapter(client);
+  if ("getMasterNode" in client && "_execute" in client) return adaptSentinel(client);
   if ("duplicate" in client && "isReady" in client) return adaptClient(client);
   const isPool = "totalClients" in client;
   throw new LockSetupError(
@@ -143,7 +144,7 @@ function adapt(client: Adaptable): RedisClient {
 function adaptClient(client: NodeRedisClient): RedisClient {
   const watch = new ConnectionWatch(() => client.isOpen ?? true);
   watchClient(client, watch);
-  return watch.with({
+  return adapterOf(watch, {
     send: (command, args) => client.sendCommand([command, ...args], NO_TIMEOUT),
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
@@ -154,7 +155,7 @@ function adaptClient(client: NodeRedisClient): RedisClient {
 function adaptCluster(cluster: NodeRedisCluster): RedisClient {
   const watch = new ConnectionWatch(() => cluster.isOpen ?? true);
   watchCluster(cluster, watch);
-  return watch.with({
+  return adapterOf(watch, {
     send(command, args, key) {
       // Without a key the client would ask all masters and warn that it cannot merge their replies.
       if (key === "") return anyMaster(cluster).sendCommand([command, ...args]);

@@ -19,6 +19,7 @@ import {
   isLate,
   type LeaveAnswer,
   leaveArguments,
+  mergeLeaves,
   type QueryAnswer,
   stealArguments,
 } from "./wire.ts";
@@ -59,7 +60,7 @@ export class RedisCommands {
   readonly window: CommandWindow;
   readonly clocks: ServerClocks;
   readonly #options: RedisCommandsOptions;
-  /** The urgent scripts that wait for their turn: one per script and owner value. */
+  /** The urgent scripts that wait for their turn: the last one per script and owner value. */
   readonly #waiting = new Map<string, { args: string[]; readonly answer: Promise<unknown> }>();
   #isMemoryChecked = false;
 
@@ -121,6 +122,8 @@ export class RedisCommands {
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
       for (let i = 0; i < MAX_SEARCHES; i++) {
+        const later = this.#waiting.get(turnId(LEAVE, keys, args));
+        if (later !== undefined) return void await later.answer; // it goes on with the search
         const leave = await this.#send(LEAVE, keys, args, decodeLeave);
         if (!leave.isNotified) this.#warnOfPublish();
         if (!leave.isSearching) return;
@@ -179,8 +182,8 @@ export class RedisCommands {
   }
 
   /**
-   * Waits for a slot. If the same script for the same owner value waits already, only the later one is
-   * sent, as the answer to both: retries during an outage do not add up.
+   * Waits for a slot. If the same script for the same owner value waits already, one of them is sent, as the
+   * answer to both: retries during an outage do not add up.
    */
   #sendInTurn<T>(
     script: Script,
@@ -188,14 +191,17 @@ export class RedisCommands {
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
   ): Promise<T> {
-    const id = `${script.sha1} ${args[0]} ${keys.lock}`;
+    const id = turnId(script, keys, args);
     const earlier = this.#waiting.get(id);
     if (earlier !== undefined) {
-      earlier.args = args;
-      return earlier.answer as Promise<T>;
+      const merged = script === LEAVE ? mergeLeaves(earlier.args, args) : args;
+      if (merged !== null) {
+        earlier.args = merged;
+        return earlier.answer as Promise<T>;
+      }
     }
     const answer: Promise<T> = this.window.urgentTurn().then(() => {
-      this.#waiting.delete(id);
+      if (this.#waiting.get(id) === waiting) this.#waiting.delete(id);
       return this.#send(script, keys, waiting.args, decode, WANTED);
     });
     const waiting = { args, answer };
@@ -267,6 +273,11 @@ export class RedisCommands {
       // The user may lack the right to INFO. Locks work without this check.
     }
   }
+}
+
+/** What a script that waits for its turn has in common with those that it is merged with. */
+function turnId({ sha1 }: Script, { lock }: LockKeys, [value]: string[]): string {
+  return `${sha1} ${value} ${lock}`;
 }
 
 /** Whether the key of a lock that is held has no TTL, and no holder of this library is known. */

@@ -82,6 +82,20 @@ export function leaveArguments(
   return args;
 }
 
+/**
+ * Returns the arguments of the leave that does the work of two of the same owner value. The tombstone is the
+ * longer one, as either caller may need it. The later caller knows more of the lock, so it may keep what the
+ * earlier one would free. `null` if it frees what the earlier one keeps: no leave does the work of both.
+ */
+export function mergeLeaves(earlier: string[], later: string[]): string[] | null {
+  const [value, tombstoneMs, succession, keep] = later;
+  if (earlier[3] === KEEP && keep !== KEEP) return null;
+  const longestMs = Math.max(Number(earlier[1]), Number(tombstoneMs));
+  const args = [value!, String(longestMs), succession!];
+  if (keep !== undefined) args.push(keep);
+  return args;
+}
+
 /** First item of a reply to an ask or a steal: the caller holds the lock. */
 export const GRANTED = 1;
 /** The same: the caller is in the queue. */

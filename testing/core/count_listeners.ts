@@ -4,17 +4,20 @@
  * @module
  */
 
-/** Returns how many listeners were added to the signal since this call, and not removed. */
+/**
+ * Returns how many listeners were added to the signal since this call, and not removed. Of
+ * `AbortSignal.prototype`: to all signals.
+ */
 export function countListeners(signal: AbortSignal): () => number {
   let count = 0;
   const { addEventListener, removeEventListener } = signal;
-  signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+  signal.addEventListener = function (...args: Parameters<typeof addEventListener>) {
     count++;
-    addEventListener.apply(signal, args);
+    addEventListener.apply(this, args);
   };
-  signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+  signal.removeEventListener = function (...args: Parameters<typeof removeEventListener>) {
     count--;
-    removeEventListener.apply(signal, args);
+    removeEventListener.apply(this, args);
   };
   return () => count;
 }

@@ -1,7 +1,7 @@
 /**
- * Constructors refuse unknown options.
+ * Constructors refuse unknown options, and no call ignores a mode that it does not have.
  */
-import { assert, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FileLock } from "../../file/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
@@ -56,5 +56,58 @@ Deno.test("an unknown option gets the name that was probably meant", () => {
   for (const [unknown, name] of meant) {
     const { message } = assertThrows(() => new RedisLock(CLIENT, { [unknown]: 5 }), TypeError);
     assert(message.endsWith(`did you mean '${name}'?`), message);
+  }
+});
+
+class SharedMode {
+  get mode() {
+    return "shared";
+  }
+}
+
+/** The mode "shared", as an object can have it. */
+const SHARED: object[] = [
+  { mode: "shared" },
+  new SharedMode(),
+  Object.create({ mode: "shared" }),
+  Object.defineProperty({}, "mode", { value: "shared" }),
+  Object.freeze(Object.assign(Object.create(null), { mode: "shared" })),
+];
+
+Deno.test('acquire(), tryAcquire() and attach() refuse the mode "shared", wherever the options have it from', async () => {
+  await using memory = new MemoryLock();
+  await using redis = new RedisLock(CLIENT);
+  for (const options of SHARED) {
+    const calls = [
+      ...[memory.acquire("n", options), memory.tryAcquire("n", options)],
+      ...[redis.acquire("n", options), redis.tryAcquire("n", options)],
+      redis.attach("n", "job-7", options),
+    ];
+    for (const call of calls) {
+      const error = await assertRejects(() => call, DOMException);
+      assertEquals(error.name, "NotSupportedError");
+    }
+  }
+});
+
+Deno.test("acquire() takes no other mode either: a TypeError", async () => {
+  await using locks = new MemoryLock();
+  const texts: [mode: string, text: string][] = [
+    ["exclusive", "no such option"],
+    ["both", 'it must be "exclusive" or "shared"'],
+  ];
+  for (const [mode, text] of texts) {
+    await assertRejects(() => locks.acquire("n", { mode } as object), TypeError, text);
+  }
+});
+
+Deno.test("query() and constructors have no such option as 'mode', whatever its value: a TypeError", async () => {
+  await using locks = new MemoryLock();
+  for (const mode of ["exclusive", "shared", "cluster", 5]) {
+    const options = { mode } as object;
+    await assertRejects(() => locks.query("n", options), TypeError, "query() has no such option");
+    for (const [name, create] of Object.entries(CONSTRUCTORS)) {
+      assertThrows(() => create(options), TypeError, `new ${name}() has no such option`);
+    }
   }
 });

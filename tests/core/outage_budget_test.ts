@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { type Failure, OutageBudget } from "../../core/time/outage_budget.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 
 class ServiceError extends Error {
@@ -108,6 +109,29 @@ Deno.test("OutageBudget.settle() does not count time in which the event loop was
   const failing = assertRejects(() => budget.settle(new Promise(() => {})), Error, "No answer");
   await clock.pass(200);
   await failing;
+});
+
+Deno.test("OutageBudget.settle() and ask() leave no listener at the signal, however the wait ends", async () => {
+  const controller = new AbortController();
+  const { clock, budget } = open(controller.signal);
+  const listeners = countListeners(controller.signal);
+  const never = new Promise(() => {});
+  const late = ["LockUnavailableError", "Error"];
+  const outage = [budget.ask(() => never), budget.settle(never, controller.signal)];
+  const ended = Promise.all(outage.map((call) => call.catch((error: Error) => error.name)));
+  assertEquals(listeners(), 2);
+  await clock.pass(1_000);
+  assertEquals(await ended, late);
+  assertEquals([listeners(), clock.timers], [0, 0]);
+  budget.answered();
+  assertEquals(await budget.settle(Promise.resolve("yes"), controller.signal), "yes");
+  await budget.settle(Promise.reject("no"), controller.signal).catch(() => {});
+  assertEquals([listeners(), clock.timers], [0, 0]);
+  const aborted = budget.settle(never, controller.signal).catch((error) => error);
+  controller.abort("enough");
+  assertEquals([await aborted, listeners(), clock.timers], ["enough", 0, 0]);
+  const atOnce = budget.settle(never, controller.signal).catch((error) => error);
+  assertEquals([await atOnce, listeners(), clock.timers], ["enough", 0, 0]);
 });
 
 Deno.test("OutageBudget.recover() says how long there was no answer when no failure is known", async () => {

@@ -2,7 +2,7 @@
  * The deno-redis adapter, whose client repeats commands without an event, and opens connections again
  * that were closed while it reconnected.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
@@ -214,5 +214,21 @@ Deno.test("denoRedis() counts a reconnect that only 'connect' and 'ready' report
   await server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
   await client.send("PING", [], "");
   assert(client.epoch !== epoch);
+  await client.close!();
+});
+
+Deno.test("denoRedis() rejects the commands when its factory throws, and calls it again for later ones", async () => {
+  let isBroken = true;
+  await using server = await startRedis();
+  const client = denoRedis(() => {
+    if (isBroken) throw new TypeError("a bug in a program");
+    return connectLike(server.url);
+  });
+  const pings = [1, 2].map(() => within("it is answered", client.send("PING", [], "")));
+  for (const ping of pings) await assertRejects(() => ping, TypeError, "a bug in a program");
+  assertEquals((client.connectionError as Error).name, "TypeError");
+  isBroken = false;
+  assertEquals(await client.send("PING", [], ""), "PONG");
+  assertEquals(client.connectionError, undefined);
   await client.close!();
 });

@@ -3,7 +3,9 @@
  *
  * @module
  */
-import { assertLess } from "@std/assert";
+import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import { LockUnavailableError } from "../../mod.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
 import { SILENCES, worstLatenessMs } from "../../testing/conformance/silent_services.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
@@ -52,3 +54,21 @@ for (const name of ["node-redis", "ioredis"] as const) {
     });
   }
 }
+
+Deno.test("RedisLock.query() leaves no listener when the server does not answer", async () => {
+  const client = { send: () => new Promise(() => {}), epoch: 0, cluster: false };
+  const options = { unavailableAfterMs: 20, disposeTimeoutMs: 0 };
+  // The signal of disposal is internal: the listeners of all signals are counted.
+  const listeners = countListeners(AbortSignal.prototype);
+  try {
+    await using lock = new RedisLock(client, options);
+    const queries = [1, 2, 3].map(() => assertRejects(() => lock.query("n"), LockUnavailableError));
+    assertEquals(listeners(), 3);
+    await Promise.all(queries);
+    assertEquals(listeners(), 0);
+  } finally {
+    const own = AbortSignal.prototype as Partial<AbortSignal>;
+    delete own.addEventListener; // both are inherited again
+    delete own.removeEventListener;
+  }
+});

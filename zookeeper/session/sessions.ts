@@ -83,7 +83,7 @@ export class Sessions {
 
   /** The same for a call, in the time that its budget has left. */
   async within(budget: OutageBudget): Promise<Session> {
-    const session = await budget.settle(abortable(this.current(), budget.signal));
+    const session = await budget.settle(this.current(), budget.signal);
     budget.answered();
     return session;
   }

@@ -5,7 +5,6 @@
  * @module
  */
 import { errorMonitor } from "node:events";
-import type { RedisClient } from "../../client.ts";
 
 /**
  * The `error` event of a client, for a listener that only looks on: a client without another listener
@@ -17,7 +16,7 @@ const NOT_CONNECTED =
   "the client is not connected. Connect it before the first call, close it after the locks, " +
   "and do not let it give up reconnecting";
 
-/** The connections of one client, in the words of {@linkcode RedisClient}. */
+/** The connections of one client, in the words of `RedisClient`. */
 export class ConnectionWatch {
   /** How often a connection was lost or made. */
   epoch = 0;
@@ -28,11 +27,6 @@ export class ConnectionWatch {
   /** @param isOpen Whether the client is connected, connects or reconnects. */
   constructor(isOpen: () => boolean) {
     this.#isOpen = isOpen;
-  }
-
-  /** Makes this the adapter of a client, with the calls to it. */
-  with(calls: Pick<RedisClient, "send" | "subscribe" | "cluster" | "warning">): RedisClient {
-    return Object.assign(this, calls);
   }
 
   /** Why a connection is down: the last error; `undefined` if none is down. */

@@ -4,6 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../../client.ts";
+import { adapterOf } from "./adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
 import { keepSubscribed, type Subscribed } from "./keep_subscribed.ts";
 import { type NodeRedisClient, subscribe, watchClient } from "./node_redis_client.ts";
@@ -27,7 +28,13 @@ export interface NodeRedisSentinel {
  * Sentinel client sends a command again after a lost connection without saying so, and lets a call wait
  * while others overtake it.
  */
-export class SentinelAdapter implements RedisClient {
+export function adaptSentinel(sentinel: NodeRedisSentinel): RedisClient {
+  const primary = new SentinelAdapter(sentinel);
+  return adapterOf(primary, primary);
+}
+
+/** The connection to the primary, as far as it is known. */
+class SentinelAdapter implements RedisClient {
   readonly cluster = false;
   readonly #watch: ConnectionWatch;
   readonly #sentinel: NodeRedisSentinel;
@@ -57,7 +64,7 @@ export class SentinelAdapter implements RedisClient {
     return this.#watch.unusable;
   }
 
-  async send(command: string, args: string[]): Promise<unknown> {
+  readonly send = async (command: string, args: string[]): Promise<unknown> => {
     const primary = this.#isReady ? this.#primary! : await this.#find();
     try {
       return await primary.sendCommand([command, ...args]);
@@ -65,15 +72,13 @@ export class SentinelAdapter implements RedisClient {
       if (isReadOnly(error)) this.#find(error).catch(() => {}); // it is a replica now
       throw error;
     }
-  }
+  };
 
-  subscribe(
+  readonly subscribe = (
     channel: string,
     onMessage: (message: string) => void,
     onGap: () => void,
-  ): Promise<AsyncDisposable> {
-    return keepSubscribed(() => this.#subscribe(channel, onMessage), onGap);
-  }
+  ): Promise<AsyncDisposable> => keepSubscribed(() => this.#subscribe(channel, onMessage), onGap);
 
   /** Connects and subscribes once. The subscription ends when there is another primary. */
   async #subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscribed> {

@@ -3,6 +3,7 @@ import type { SessionLeases } from "../../../zookeeper/session/session.ts";
 import { Sessions } from "../../../zookeeper/session/sessions.ts";
 import { OutageBudget } from "../../../core/time/outage_budget.ts";
 import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
+import { countListeners } from "../../../testing/core/count_listeners.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,
@@ -114,6 +115,23 @@ Deno.test("Sessions.within() ends the outage of a call when the next session is 
   await opening;
   assertEquals(budget.outageSinceMs, null);
   await sessions.close(0);
+});
+
+Deno.test("Sessions.within() leaves no listener when its budget ends before a session is open", async () => {
+  const { clock, sessions } = newSessions();
+  const { signal } = new AbortController();
+  const listeners = countListeners(signal);
+  const unavailableAfterMs = CONNECT_TIMEOUT_MS / 2;
+  const terms = { clock, service: "ZooKeeper", lockName: "n", classify: classifyFailure };
+  const opening = sessions.within(new OutageBudget({ ...terms, unavailableAfterMs, signal }));
+  const late = assertRejects(() => opening, Error, "No answer in time");
+  assertEquals(listeners(), 1);
+  await clock.pass(unavailableAfterMs);
+  await late;
+  assertEquals(listeners(), 0);
+  const closed = sessions.close(0);
+  await clock.pass(1);
+  await closed;
 });
 
 Deno.test("Sessions.close() waits for a session that is being opened, for at most timeoutMs", async () => {

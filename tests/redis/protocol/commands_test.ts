@@ -1,0 +1,119 @@
+/**
+ * Leaves that wait for a slot: what is sent for several of one owner value.
+ */
+import { assertEquals } from "@std/assert";
+import { Warnings } from "../../../core/contract/warnings.ts";
+import { MAX_UNANSWERED } from "../../../redis/protocol/command_window.ts";
+import { RedisCommands } from "../../../redis/protocol/commands.ts";
+import { lockKeys } from "../../../redis/protocol/keys.ts";
+import { LEAVE } from "../../../redis/protocol/scripts.ts";
+import { DONE, FINISHED, GONE, NOTIFIED, SEARCHING } from "../../../redis/protocol/wire.ts";
+import { FakeClock, settle } from "../../../testing/core/fake_clock.ts";
+
+/** An hour in ms: no time-out of these tests passes. */
+const NEVER_MS = 3_600_000;
+const KEYS = lockKeys("lock:", "n");
+/** The position of the owner value among the arguments of a script; those of a leave follow. */
+const FIRST_ARGUMENT = 6;
+const FREE_LOCK = [null, null, -2, 0, 0, []];
+
+/** Commands on a client that keeps each one until the test answers it. */
+function open() {
+  const leaves: { readonly args: string[]; answer(reply: unknown): void }[] = [];
+  const others: ((reply: unknown) => void)[] = [];
+  const client = {
+    send(_command: string, args: string[]) {
+      const { promise, resolve } = Promise.withResolvers<unknown>();
+      if (args[0] !== LEAVE.sha1) others.push(resolve);
+      else leaves.push({ args: args.slice(FIRST_ARGUMENT), answer: resolve });
+      return promise;
+    },
+    epoch: 1,
+    cluster: false,
+  };
+  const limits = { commandTimeoutMs: NEVER_MS, unavailableAfterMs: NEVER_MS };
+  const warnings = new Warnings(() => {});
+  const options = { ...limits, clock: new FakeClock(), handoff: true, warnings };
+  const commands = new RedisCommands(client, options);
+  /** Queries of other locks take the slots, or wait for them. */
+  const query = (count: number) => {
+    for (let i = 0; i < count; i++) commands.query(lockKeys("lock:", `other-${i}`), 0);
+  };
+  const answerQuery = async () => {
+    others.shift()!(FREE_LOCK);
+    await settle();
+  };
+  const answerAll = async () => {
+    while (others.length > 0) {
+      for (const { answer } of leaves) answer([GONE, NOTIFIED, FINISHED]);
+      await answerQuery();
+    }
+  };
+  return { commands, leaves, query, answerAll };
+}
+
+for (const ahead of [0, 1]) {
+  Deno.test(`RedisCommands.leave() is sent with its own tombstone when an earlier leave still searches, with ${ahead} commands ahead`, async () => {
+    const { commands, leaves, query, answerAll } = open();
+    const first = commands.leave(KEYS, "v", 0, false);
+    query(MAX_UNANSWERED - 1 + ahead);
+    const second = commands.leave(KEYS, "v", 2_000, false);
+    let isOver = false;
+    first.then(() => isOver = true);
+    leaves[0]!.answer([DONE, NOTIFIED, SEARCHING]);
+    await settle();
+    assertEquals(isOver, false); // disposal waits for the end of the search
+    await answerAll();
+    assertEquals((await first).answer.state, "released");
+    assertEquals((await second).answer.state, "gone");
+    assertEquals(leaves.map(({ args }) => args), [
+      ["v", "0", "handoff"],
+      ["v", "2000", "handoff"],
+    ]);
+  });
+}
+
+Deno.test("RedisCommands.leave() goes on with a search that waits for a slot, and later leaves join it", async () => {
+  const { commands, leaves, query, answerAll } = open();
+  const first = commands.leave(KEYS, "v", 0, false);
+  query(MAX_UNANSWERED);
+  leaves[0]!.answer([DONE, NOTIFIED, SEARCHING]);
+  await settle();
+  const second = commands.leave(KEYS, "v", 2_000, true);
+  await answerAll();
+  assertEquals((await first).answer.state, "released");
+  await second;
+  assertEquals(leaves.slice(1).map(({ args }) => args), [["v", "2000", "handoff", "keep"]]);
+});
+
+Deno.test("RedisCommands.leave() sends one command for leaves of one value that wait: with the longest tombstone, and what the last one says of the lock", async () => {
+  const keep = "keep";
+  /** The leaves as [tombstone, whether it keeps the lock]; what is sent. */
+  const cases: [leaves: [number, boolean][], sent: string[][]][] = [
+    [[[0, false], [2_000, false]], [["2000"]]],
+    [[[2_000, false], [0, false]], [["2000"]]],
+    [[[90_000, false], [2_000, false], [0, false]], [["90000"]]],
+    [[[2_000, true], [0, true]], [["2000", keep]]],
+    [[[2_000, false], [0, true]], [["2000", keep]]], // the later one knows of another call
+    // What is to be kept is not freed for it, and what is to be freed is not kept.
+    [[[2_000, true], [0, false]], [["2000", keep], ["0"]]],
+    [[[0, true], [0, false], [2_000, false]], [["0", keep], ["2000"]]],
+  ];
+  for (const [wanted, sent] of cases) {
+    const { commands, leaves, query, answerAll } = open();
+    query(MAX_UNANSWERED);
+    const answers = wanted.map(([tombstoneMs, keepsLock]) =>
+      commands.leave(KEYS, "v", tombstoneMs, keepsLock)
+    );
+    await answerAll();
+    for (const { answer } of await Promise.all(answers)) assertEquals(answer.state, "gone");
+    const expected = sent.map(([tombstone, ...rest]) => ["v", tombstone, "handoff", ...rest]);
+    assertEquals(leaves.map(({ args }) => args), expected);
+    // Nothing of them is left: the next one is a command of its own.
+    query(MAX_UNANSWERED);
+    const next = commands.leave(KEYS, "v", 0, false);
+    await answerAll();
+    await next;
+    assertEquals(leaves.at(-1)!.args, ["v", "0", "handoff"]);
+  }
+});
