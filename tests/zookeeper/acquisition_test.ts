@@ -240,6 +240,22 @@ Deno.test("Acquisition starts over if its znode is deleted before it is watched"
   await call.giveUp();
 });
 
+Deno.test("Acquisition that starts over does not look for the former predecessor again", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  let gets = 0;
+  b.transport.answers = (request) => {
+    if (request === "children" && gets === 0) tree.delete(b.transport.created[0]!);
+    if (request === "get" && ++gets === 1) throw refusal("CONNECTION_LOSS");
+  };
+  const call = b.call();
+  await b.pass(500);
+  assertEquals(call.granted, false);
+  const entering = ["create", "children", "get", "get"];
+  assertEquals(b.transport.log, [...entering, "delete", ...entering]);
+});
+
 Deno.test("Acquisition does not wait for a znode that is deleted before it is watched", async () => {
   const tree = newTree();
   const [a, b] = await open(tree, 2);
