@@ -118,10 +118,14 @@ export class LockedFile {
   release(): boolean {
     let wasAtPath = false;
     try {
-      wasAtPath = isAt(this.file.fs, this.#info, this.file.path);
+      wasAtPath = this.isAtPath();
+    } catch {
+      // The file system does not tell.
+    }
+    try {
       writeAt(this.#opened, HELD_OFFSET, MARKS.not);
     } catch {
-      // A stale mark does no harm: query() asks the kernel.
+      // A stale mark shows only while another program has locked the file: query() asks the kernel.
     }
     unlock(this.#opened);
     this.#opened.close();

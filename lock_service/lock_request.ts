@@ -106,13 +106,14 @@ function checkedKey(key: string | undefined): string {
 
 /** The error for a path that does not exist, or does not allow the method. */
 export function notAllowed(request: LockRoutesRequest): RequestError {
-  const count = segmentsOf(request).length;
-  if (count > 2) {
+  const [, ...rest] = segmentsOf(request);
+  const isOfKey = rest.join("") === ""; // as in `keyOf()`
+  if (rest.length > 1 && !isOfKey) {
     const detail = 'No such path: if the key contains a "/", write it as %2F';
     return new RequestError("not-found", { status: 404, title: "Not found", detail });
   }
-  const allow = count === 1 ? "GET, HEAD" : "PUT, PATCH, DELETE";
-  const path = count === 1 ? "/lock/:key" : "/lock/:key/:id";
+  const allow = isOfKey ? "GET, HEAD" : "PUT, PATCH, DELETE";
+  const path = isOfKey ? "/lock/:key" : "/lock/:key/:id";
   const detail = `${path} allows only ${allow}`;
   const details = { status: 405, title: "Method not allowed", detail, headers: { allow } };
   return new RequestError("method-not-allowed", details);

@@ -13,7 +13,8 @@
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.
  * 5. **Lease**: an answered write proves the session, for ¾ of its timeout T from when it was sent. If
- *    the last proof is older than ⅜ T, a heartbeat goes first.
+ *    the last proof is older than ⅜ T, a heartbeat goes first. If the connection was lost meanwhile, our
+ *    znode is read again after it: it may have been deleted.
  * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
  *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. If no
  *    write is answered until the deadline, or the server says so, the session is over, and all its
@@ -316,13 +317,21 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     const { name, label, maxHoldMs } = this.#terms;
     const { session } = znode;
     const budget = this.#budget;
-    if (znode.fencingToken === null) await session.ask(budget, () => znode.watch());
+    // Sends nothing while the watch is set. It is lost with its connection, and then nothing tells us that
+    // our znode was deleted, and another client was granted the lock.
+    const watch = () => session.ask(budget, () => znode.watch());
+    if (znode.fencingToken === null) await watch();
     // The heartbeat's znode was created together with ours, unless there was an outage.
     if (session.prepareHeartbeat() !== null) {
       await budget.ask(async () => void await session.prepareHeartbeat());
+      await watch();
     }
-    // A waiter sends no writes, so after a long wait the session must be proven again.
-    while (!session.isProvenRecently) await budget.ask(() => session.sendHeartbeat());
+    // A waiter sends no writes, so after a long wait the session must be proven again. The write comes
+    // before the read: then a server that lags behind the ensemble knows of a delete.
+    while (!session.isProvenRecently) {
+      await budget.ask(() => session.sendHeartbeat());
+      await watch();
+    }
     budget.signal.throwIfAborted();
     if (znode.watchState === "deleted") throw ownZnodeGone();
     this.#heldZnode = znode;

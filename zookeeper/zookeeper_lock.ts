@@ -222,7 +222,8 @@ export class ZooKeeperLock implements DistributedLock {
       ...outage,
       lockName: name,
       unavailableAfterMs: Math.min(withinMs, outage.unavailableAfterMs),
-      signal: ended,
+      // A signal of its own: adding a listener to a signal takes longer, the more it has.
+      signal: AbortSignal.any([ended]),
     });
     for (;;) {
       try {

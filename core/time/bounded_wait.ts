@@ -105,7 +105,8 @@ export class BoundedWaits<Options extends AcquireOptions> {
         .finally(() => this.#looks.delete(name));
       this.#looks.set(name, look);
     }
-    return signal === undefined ? look : abortable(look, signal);
+    // A signal of its own: adding a listener to a signal takes longer, the more it has.
+    return signal === undefined ? look : abortable(look, AbortSignal.any([signal]));
   }
 }
 

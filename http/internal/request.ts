@@ -288,6 +288,8 @@ export function discard(answer: unknown, settings: HoldSettings): void {
  * refusal, after which the lock stays held, is reported.
  */
 export function releaseInTime(lease: Lease, settings: HoldSettings): Promise<unknown> {
-  const released = lease.release().catch((error) => report(settings, error));
+  // The lock may be one of another package, whose release throws at once.
+  const release = async () => await lease.release();
+  const released = release().catch((error) => report(settings, error));
   return within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
 }

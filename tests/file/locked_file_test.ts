@@ -136,3 +136,23 @@ Deno.test("tryLock() marks a locked file once, and never writes to one that has 
   assertEquals(file.tryLock(OTHER), "unmarked");
   assertEquals((await Deno.stat(path)).size, 0);
 });
+
+Deno.test("LockedFile.release() clears the mark when the path cannot be looked at", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  let isFailing = false;
+  const failing: FileSystem = Object.assign(Object.create(fs), {
+    lstat(path: string) {
+      if (isFailing) throw Object.assign(new Error("made by a test"), { code: "EACCES" });
+      return fs.lstat(path);
+    },
+  });
+  const held = fileIn(temp.dir, failing).tryLock(GREEDY);
+  assertLocked(held);
+  isFailing = true;
+  assertEquals(held.release(), false);
+  // Another program that locks the file now is not taken for the former holder.
+  using foreign = await Deno.open(held.file.path, { write: true });
+  foreign.lockSync(true);
+  assertEquals(fileIn(temp.dir).observe(), "unmarked");
+});

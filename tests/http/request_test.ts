@@ -2,8 +2,9 @@
 import { assertEquals } from "@std/assert";
 import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
-import { type RunResult, runUnderLease } from "../../http/internal/request.ts";
-import { MemoryLock } from "../../mod.ts";
+import type { HoldSettings } from "../../http/internal/options.ts";
+import { releaseInTime, type RunResult, runUnderLease } from "../../http/internal/request.ts";
+import { type Lease, MemoryLock } from "../../mod.ts";
 
 Deno.test("runUnderLease() passes on what a handler throws after its own release found the lock gone", async () => {
   const dir = await Deno.makeTempDir();
@@ -35,4 +36,17 @@ Deno.test("runUnderLease() tells the end of a handler also when nobody can handl
   const result = await running;
   gate.resolve();
   assertEquals(result.state === "lost" && await result.ended, undefined);
+});
+
+Deno.test("releaseInTime() reports what the release of another package's lease throws at once", async () => {
+  const bug = new Error("A bug");
+  const lease = {
+    release() {
+      throw bug;
+    },
+  } as unknown as Lease;
+  const reported: unknown[] = [];
+  const settings = { onError: (error: unknown) => void reported.push(error) } as HoldSettings;
+  await releaseInTime(lease, settings);
+  assertEquals(reported, [bug]);
 });

@@ -1,4 +1,7 @@
-/** Hooks of other plugins on the lock routes, and requests that `authorize` does not know. */
+/**
+ * Hooks of other plugins on the lock routes, requests that `authorize` does not know, and the methods that a
+ * path allows.
+ */
 import { assertEquals } from "@std/assert";
 import Fastify, { type FastifyInstance } from "fastify";
 import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
@@ -113,5 +116,24 @@ Deno.test("lockRoutes() answers 401 with WWW-Authenticate when authorize knows n
   await withRoutes({ authorize: thrown }, none, async (app) => {
     const { statusCode, headers } = await app.inject({ method: "PUT", url: "/lock/k/i" });
     assertEquals([statusCode, headers["www-authenticate"]], [401, "Bearer"]);
+  });
+});
+
+Deno.test("lockRoutes() answers 405 with the methods that a path allows", async () => {
+  await withRoutes({}, () => {}, async (app) => {
+    const paths = {
+      "/lock/k": "GET, HEAD",
+      "/lock/k/": "GET, HEAD",
+      "/lock/k/i": "PUT, PATCH, DELETE",
+      "/lock/k/i/": "PUT, PATCH, DELETE",
+    };
+    for (const [url, allow] of Object.entries(paths)) {
+      const { statusCode, headers } = await app.inject({ method: "POST", url });
+      assertEquals([statusCode, headers.allow], [405, allow], url);
+      const { statusCode: got } = await app.inject({ method: "GET", url });
+      assertEquals(got, allow === "GET, HEAD" ? 200 : 405, url);
+    }
+    const { statusCode } = await app.inject({ method: "POST", url: "/lock/k/i/more" });
+    assertEquals(statusCode, 404);
   });
 });

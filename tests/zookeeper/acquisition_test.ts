@@ -240,6 +240,22 @@ Deno.test("Acquisition starts over if its znode is deleted before it is watched"
   await call.giveUp();
 });
 
+Deno.test("Acquisition that starts over does not look for the former predecessor again", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  let gets = 0;
+  b.transport.answers = (request) => {
+    if (request === "children" && gets === 0) tree.delete(b.transport.created[0]!);
+    if (request === "get" && ++gets === 1) throw refusal("CONNECTION_LOSS");
+  };
+  const call = b.call();
+  await b.pass(500);
+  assertEquals(call.granted, false);
+  const entering = ["create", "children", "get", "get"];
+  assertEquals(b.transport.log, [...entering, "delete", ...entering]);
+});
+
 Deno.test("Acquisition does not wait for a znode that is deleted before it is watched", async () => {
   const tree = newTree();
   const [a, b] = await open(tree, 2);
@@ -453,6 +469,41 @@ Deno.test("Acquisition proves the session after a long wait, and starts over if 
   await b.clock.pass(100);
   const lease = await call.lease;
   assertEquals(lease!.fencingToken, tree.get(b.transport.created[1]!).czxid);
+});
+
+Deno.test("Acquisition opens no lease for a znode that was deleted while the connection was lost before the proof", async () => {
+  for (const request of ["set", "createEphemeral"]) {
+    const tree = newTree();
+    const [a, c] = await open(tree, 2);
+    const b = await FakeInstance.open(tree, request === "set");
+    b.transport.answers = (sent) => {
+      if (sent.startsWith("createEphemeral")) throw refusal("CONNECTION_LOSS");
+    };
+    const holder = a.call();
+    await holder.lease;
+    const waiter = b.call();
+    await settle();
+    const third = c.call();
+    await b.pass(4_000); // More than 3/8 T: the grant needs a proof.
+    const lost = Promise.withResolvers<void>();
+    b.transport.answers = (sent) => sent.startsWith(request) ? lost.promise : undefined;
+    await holder.release();
+    await settle();
+    assert(b.transport.log.at(-1)!.startsWith(request), b.transport.log.join());
+    lost.reject(refusal("CONNECTION_LOSS"));
+    b.transport.become("suspended");
+    b.transport.watches.drop();
+    tree.delete(waiter.path);
+    assertEquals((await third.lease)!.fencingToken, tokenOf(tree, third));
+    b.transport.answers = () => {};
+    b.transport.epoch++;
+    b.transport.become("connected");
+    await b.pass(500);
+    assertEquals(waiter.granted, false);
+    await third.release();
+    await b.pass(100);
+    assertEquals((await waiter.lease)!.fencingToken, tree.get(b.transport.created[1]!).czxid);
+  }
 });
 
 Deno.test("Acquisition handles the failure of the heartbeat's create when its signal aborts at any moment", async () => {

@@ -2,7 +2,7 @@
  * Waits that `waitMs` bounds, when ZooKeeper does not answer at their end; and queries that list few
  * waiters.
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertLess } from "@std/assert";
 import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
@@ -61,4 +61,47 @@ Deno.test("ZooKeeperLock.query() lists no more waiters than it is asked for, and
   abort.abort();
   await Promise.all(waits);
   await held.release();
+});
+
+/** Returns the largest number of listeners that one signal has at a time, until the work is done. */
+async function mostListeners(work: () => Promise<unknown>): Promise<number> {
+  const { addEventListener, removeEventListener } = AbortSignal.prototype;
+  const counts = new Map<AbortSignal, number>();
+  let most = 0;
+  const add = (signal: AbortSignal, difference: number) => {
+    const count = (counts.get(signal) ?? 0) + difference;
+    counts.set(signal, count);
+    most = Math.max(most, count);
+  };
+  AbortSignal.prototype.addEventListener = function (...args: [never, never]) {
+    add(this, 1);
+    addEventListener.apply(this, args);
+  };
+  AbortSignal.prototype.removeEventListener = function (...args: [never, never]) {
+    add(this, -1);
+    removeEventListener.apply(this, args);
+  };
+  try {
+    await work();
+  } finally {
+    Object.assign(AbortSignal.prototype, { addEventListener, removeEventListener });
+  }
+  return most;
+}
+
+Deno.test("ZooKeeperLock shares no signal with many listeners among queries and waits that end together", async () => {
+  await using lock = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
+  const queries = await mostListeners(() =>
+    Promise.all(Array.from({ length: 100 }, (_, i) => lock.query(`n${i}`)))
+  );
+  assertLess(queries, 10);
+  await using held = await lock.acquire("n");
+  const { signal } = new AbortController();
+  const waits = await mostListeners(() =>
+    Promise.all(
+      Array.from({ length: 100 }, () => lock.tryAcquire("n", { waitMs: 100, signal })),
+    )
+  );
+  assertLess(waits, 10);
+  assertEquals(await held.release(), true);
 });

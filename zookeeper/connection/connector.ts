@@ -135,6 +135,7 @@ export class Connector {
     this.#attempt?.end();
     this.#rotation.stop();
     clearTimeout(this.#pauseTimer);
+    this.#endPause = null;
   }
 
   /** Returns whether there is a socket, whose close ends the attempt. */

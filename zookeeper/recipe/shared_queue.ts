@@ -33,7 +33,10 @@ export class SharedQueue {
   readonly path: string;
   /** Our znodes that are in the queue, or about to be. */
   users = 0;
-  /** The calls that have begun to enter the queue, and do not know their positions yet. */
+  /**
+   * The calls that have begun to enter the queue, and have no answer yet. One that was just answered counts
+   * as a waiter only a microtask later: a call that begins between the two lists the queue for itself.
+   */
   entering = 0;
   /**
    * The entry of ours that was last granted the lock: none is ahead of it, now or later. It is leaving when

@@ -20,7 +20,7 @@ import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { nullIfMissing } from "../connection/failures.ts";
 import type { Watcher } from "../connection/watches.ts";
 import type { WatchEvent, Znode } from "../connection/wire.ts";
-import type { OwnZnode } from "./own_znode.ts";
+import { type OwnZnode, ownZnodeGone } from "./own_znode.ts";
 import type { QueueEntry, QueueView } from "./queue_order.ts";
 import type { QueueWaiter } from "./shared_queue.ts";
 
@@ -216,10 +216,11 @@ export class Waiter implements QueueWaiter, Watcher {
   async #watch(predecessor: Predecessor | null): Promise<Znode | null> {
     this.#predecessor = predecessor;
     const { session, queue } = this.#znode;
-    const finding = predecessor === null ? null : session.ask(
-      this.#budget,
-      () => session.get(`${queue.path}/${predecessor.name}`, this),
-    ).then((found) => {
+    const finding = predecessor === null ? null : session.ask(this.#budget, () => {
+      // In an outage this may be repeated when our own znode is known to be gone: the sleep is over then.
+      if (this.#predecessor !== predecessor) return Promise.reject(ownZnodeGone());
+      return session.get(`${queue.path}/${predecessor.name}`, this);
+    }).then((found) => {
       predecessor.isCertain = true; // both exist now
       return found;
     }, nullIfMissing);

@@ -150,6 +150,19 @@ Deno.test("ZooKeeperLock tries to connect more and more rarely, but at once for 
   await Promise.all(calls);
 });
 
+Deno.test("The transport starts no timer when a call comes after its end", async () => {
+  await using server = startRefusing();
+  const { attemptsMs } = server;
+  const sessionTimeoutMs = scaled(20_000);
+  using transport = await openTransport(server.port, { until: "connecting", sessionTimeoutMs });
+  // The next pause is so long that a call would shorten it.
+  const isPauseLong = () => attemptsMs.at(-1)! - attemptsMs.at(-2)! > 700;
+  await waitUntil("the pauses are long", isPauseLong, CONDITION_BOUND_MS);
+  transport.destroy();
+  await Promise.resolve(); // The attempts end a microtask later.
+  transport.connectNow(); // The test runner would report a timer.
+});
+
 Deno.test("The transport connects more and more rarely to a server that accepts the session and drops the connection", async () => {
   await using server = startScriptedServer(() => Promise.resolve());
   const startMs = performance.now();
