@@ -162,6 +162,7 @@ function isCluster(client: IoredisClient | IoredisCluster): client is IoredisClu
 function adaptClient(client: IoredisClient): RedisClient {
   const watch = new ConnectionWatch(() => client.status !== "end");
   watchClient(client, watch);
+  if (client.options?.failoverDetector === true) reconnectAfterFailover(client, watch);
   const writes = new GatheredWrites(client);
   return adapterOf(watch, {
     send(command, args) {
@@ -178,6 +179,22 @@ function adaptClient(client: IoredisClient): RedisClient {
 const NO_DETECTOR =
   "The ioredis client is not told of a failover: it may stay on the old primary for " +
   "12 s, and two processes can hold one lock meanwhile. Give it the option 'failoverDetector: true'";
+
+/**
+ * Connects again when a failover has ended the client: the detector of ioredis disconnects it also while it
+ * connects, and then the client takes itself for closed by its user.
+ */
+function reconnectAfterFailover(client: IoredisClient, watch: ConnectionWatch): void {
+  const ended = client as IoredisClient & {
+    manuallyClosing?: boolean;
+    connect(): Promise<unknown>;
+  };
+  client.on("end", () => {
+    const { message } = Object(watch.connectionError);
+    if (ended.manuallyClosing !== false || message !== "Connection is closed.") return;
+    ended.connect().catch(() => {}); // it reports its errors as events
+  });
+}
 
 /** Whether the client finds its primary by sentinels, but is not told of a failover. */
 function lacksDetector({ options }: IoredisClient): boolean {

@@ -2,12 +2,14 @@
  * Redis Sentinel: the primary is killed while a lock is held and waiters are queued.
  */
 import { assert, assertEquals } from "@std/assert";
+import { Redis } from "ioredis";
 import { createSentinel } from "redis";
+import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
-import { openSentinelClient } from "../../testing/redis/clients.ts";
+import { endIoredis, openSentinelClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import type { RedisServer } from "../../testing/servers/redis.ts";
@@ -144,6 +146,41 @@ Deno.test({
     await pause(scaled(300));
     await lock[Symbol.asyncDispose]();
     await close(); // a search that goes on would leave a timer
+  },
+});
+
+/** What a failover that is announced does to an ioredis client: the detector calls `disconnect()`. */
+interface Detected {
+  readonly connector: { failoverDetector: { disconnect(): void } | null };
+}
+
+Deno.test({
+  name:
+    `ioredis-sentinel: RedisLock works on when a failover is announced while the client connects${suffix}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using servers = await startRedisSentinels();
+    const client = new Redis({
+      name: PRIMARY_NAME,
+      sentinels: [...servers.sentinels],
+      failoverDetector: true,
+    });
+    client.on("error", () => {});
+    const close = noteOpen(() => endIoredis(client));
+    const { connector } = client as unknown as Detected;
+    await using lock = new RedisLock(ioredis(client), OPTIONS);
+    await (await lock.acquire("before")).release();
+    await waitUntil("the client listens to sentinels", () => connector.failoverDetector !== null);
+    const hasEnded = new Promise((resolve) => client.once("end", resolve));
+
+    client.once("connecting", () => connector.failoverDetector!.disconnect());
+    client.disconnect(true);
+    await within("ioredis takes itself for closed", hasEnded);
+
+    await (await within("it is connected again", lock.acquire("after"))).release();
+    await lock[Symbol.asyncDispose]();
+    await close();
+    assertEquals(client.status, "end");
   },
 });
 
