@@ -172,7 +172,8 @@ export function tryLock(
       const last = info.size === 0 ? EMPTY_RECORD : readRecord(opened);
       if (!isLocked) {
         if (last !== EMPTY_RECORD && !last.wanted) writeAt(opened, WANTED_OFFSET, MARKS.wanted);
-        return last.held ? "held" : "unmarked";
+        // The mark is one that a killed holder has left if others only look.
+        return last.held && !opened.tryLock(false) ? "held" : "unmarked";
       }
       const isSameLocker = last.lockerId === locker.lockerId;
       if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
@@ -231,7 +232,7 @@ export function look(fs: FileSystem, path: string): "free" | "held" | "unmarked"
 
 /**
  * Finds out who has locked the file: the record of the holder; `"free"`; or `"unmarked"`, for a moment
- * while an instance looks at the file or deletes it, and for long if another program has locked it.
+ * while an instance locks, releases or deletes it, and for long if another program has locked it.
  * Creates no file. Clears the mark of a holder that was killed.
  */
 export function observe(fs: FileSystem, path: string): Record | "free" | "unmarked" {

@@ -146,8 +146,11 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       let znode: OwnZnode | null = null;
       for (;;) {
         try {
-          const inLine = this.#isAdmitted ? null : this.#admit();
-          if (inLine !== null) await inLine;
+          if (!this.#isAdmitted) {
+            const turn = sessions.admit(this.#budget.signal);
+            if (turn === null) this.#isAdmitted = true;
+            else await this.#waitInLine(turn);
+          }
           // A new session ends an outage here; a live one does not: it may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
           const queue = SharedQueue.use(queues, session, name, lockPath);
@@ -180,14 +183,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
 
   // Entering the queue, and waiting in it.
 
-  /** Returns a wait in line if many others enter queues now. */
-  #admit(): Promise<void> | null {
-    const turn = this.#context.sessions.admit(this.#budget.signal);
-    if (turn !== null) return this.#waitInLine(turn);
-    this.#isAdmitted = true;
-    return null;
-  }
-
   /** Waits in line: that is no outage while the others are answered. */
   async #waitInLine(turn: Promise<void>): Promise<void> {
     const { sessions } = this.#context;
@@ -203,11 +198,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     this.#context.sessions.entered();
   }
 
-  /** Waits for the answer to a request, for the time that is left in an outage. */
-  #answerTo<T>(request: Promise<T>): Promise<T> {
-    return this.#budget.settle(request, this.#budget.signal);
-  }
-
   /**
    * Creates our znode, and reads the queue in the same tick: a session's requests are executed in order, so
    * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
@@ -219,6 +209,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
     const { isTry, onWait } = this.#terms;
+    const budget = this.#budget;
     const isBehindOthers = !isTry && queue.hasOthersAhead;
     const isSilent = isBehindOthers && onWait === undefined;
     if (!isTry) queue.entering++;
@@ -233,17 +224,17 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
         try {
           // If `preparing` fails in an outage, it is tried again before a lease is granted.
           const entered = creating.then(() => preparing?.catch(throwIfRefused)).then(() => reading);
-          const seen = await this.#answerTo(entered);
-          this.#budget.answered();
+          const seen = await budget.settle(entered, budget.signal);
+          budget.answered();
           return seen;
         } catch (error) {
           if (!znode.isCreated) await this.#recoverCreate(znode, error);
           else if (classifyFailure(error).kind !== "retry") throw error;
-          else await this.#budget.recover(error);
+          else await budget.recover(error);
         }
         if (!znode.isCreated) continue;
         const read = () => isBehindOthers ? queue.size() : queue.list();
-        return isSilent ? null : await session.ask<QueueView | Znode | null>(this.#budget, read);
+        return isSilent ? null : await session.ask<QueueView | Znode | null>(budget, read);
       }
     } finally {
       if (!isTry) queue.entering--;
@@ -260,7 +251,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     const budget = this.#budget;
     if (hasCode(error, "NO_NODE")) {
       budget.answered();
-      return await this.#answerTo(session.makePath(queue.path))
+      return await budget.settle(session.makePath(queue.path), budget.signal)
         .catch((error) => budget.recover(error));
     }
     if (!znode.isCreateAmbiguous) throw error;
@@ -407,7 +398,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   /** Leaves the queue without the lock. Without an answer, that goes on in the background. */
   async #leave(znode: OwnZnode): Promise<null> {
     const deleting = this.#delete(znode);
-    const answer = await this.#answerTo(deleting).catch(() => null);
+    const answer = await this.#budget.settle(deleting, this.#budget.signal).catch(() => null);
     if (answer?.state === "refused") throw refusedRelease(this.#terms.name, answer);
     if (answer === null || answer.state === "unknown") this.#deleteInBackground(znode, deleting);
     return null;

@@ -137,6 +137,25 @@ Deno.test("tryLock() marks a locked file once, and never writes to one that has 
   assertEquals((await Deno.stat(path)).size, 0);
 });
 
+Deno.test("tryLock() does not take the mark of a killed holder for a holder while another one looks", async () => {
+  await using temp = await temporary();
+  const file = fileIn(temp.dir);
+  const held = file.tryLock(GREEDY);
+  assertLocked(held);
+  const { path } = held.file;
+  const marked = await Deno.readFile(path);
+  held.release();
+  await Deno.writeFile(path, marked); // as it is after a kill
+  {
+    using looking = await Deno.open(path);
+    looking.lockSync(false);
+    assertEquals(file.tryLock(OTHER), "unmarked", "it may be free in a moment");
+  }
+  const theirs = file.tryLock(OTHER);
+  assertLocked(theirs);
+  theirs.release();
+});
+
 Deno.test("LockedFile.release() clears the mark when the path cannot be looked at", async () => {
   await using temp = await temporary();
   const fs = chooseFileSystem();

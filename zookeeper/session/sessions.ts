@@ -28,7 +28,7 @@ export class Sessions {
   #session: Session | null = null;
   #transport: ZooKeeperTransport | null = null;
   #opening: Promise<Session> | null = null;
-  /** How many calls are admitted, and those that wait in line behind them. */
+  /** How many calls are admitted, or wait in line. */
   #enteringCount = 0;
   readonly #line = new LinkedSet<PromiseWithResolvers<void>>();
 
@@ -96,9 +96,7 @@ export class Sessions {
    * @returns The end of the wait; `null` without one. Rejects if the signal aborts.
    */
   admit(signal: AbortSignal): Promise<void> | null {
-    if (this.#enteringCount === MAX_ENTERING) return this.#waitInLine(signal);
-    this.#enteringCount++;
-    return null;
+    return ++this.#enteringCount > MAX_ENTERING ? this.#waitInLine(signal) : null;
   }
 
   async #waitInLine(signal: AbortSignal): Promise<void> {
@@ -107,16 +105,15 @@ export class Sessions {
     try {
       await abortable(turn.promise, signal);
     } catch (error) {
-      if (!this.#line.delete(turn)) this.entered(); // it was admitted meanwhile
+      if (this.#line.delete(turn)) this.#enteringCount--;
+      else this.entered(); // it was admitted meanwhile
       throw error;
     }
   }
 
   /** A call that was admitted has entered its queue, or has failed: admits the next one. */
   entered(): void {
-    const next = this.#line.shift();
-    if (next === undefined) this.#enteringCount--;
-    else next.resolve();
+    if (--this.#enteringCount >= MAX_ENTERING) this.#line.shift()!.resolve();
   }
 
   /** Closes the current session, or the one that is being opened, within `timeoutMs`. For good. */
