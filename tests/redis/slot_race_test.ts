@@ -169,3 +169,30 @@ Deno.test("RedisLock.acquire() counts a lease from its ask although an earlier a
     const { remainingMs } = await call;
     assert(performance.now() + remainingMs < sentMs + validMs, "it is believed for too long");
   }));
+
+for (const title of ["it is aborted", "attach() is called"]) {
+  Deno.test(`RedisLock gives the slot of an ask that came too late to another one when ${title} in that instant`, async () => {
+    for (let count = 0; count < MAX_REACTIONS; count++) {
+      await play(async (lock, client) => {
+        const abort = new AbortController();
+        const call = lock.acquire("n", { ownerId: "job-7", signal: abort.signal });
+        const rejected = assertRejects(() => call, Error);
+        await settle();
+        fill(lock, client);
+        const next = lock.tryAcquire("next");
+        await settle();
+        assertEquals(client.count("next"), 0);
+        client.take("n").answer(late());
+        await reactions(count);
+        ENDS[title]!(lock, abort);
+        await atOnce(`after ${count} reactions`, rejected);
+        await settle();
+        if (client.count("n") > 0) client.take("n").answer(late()); // sent again before the end
+        await settle();
+        assertEquals(client.count("next"), 1);
+        client.take("next").answer(denied());
+        assertEquals(await next, null);
+      });
+    }
+  });
+}
