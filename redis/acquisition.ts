@@ -312,13 +312,14 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /**
    * The server got the ask too late and did nothing. It answers, so this is no outage. The first time the call
-   * asks again at once: it has kept its slot, so that no later call comes before it. After that it pauses, as
-   * another ask would not help a server or a process that is behind.
+   * asks again at once, unless another ask is under way: it has kept its slot, so that no later call comes
+   * before it. After that it pauses, as another ask would not help a server or a process that is behind.
    */
   #onLate(answer: AskAnswer): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
     this.#lateAsks++;
-    if (this.#lateAsks === 1 && this.isWanted && this.#phase === "asking") return this.#send();
+    const asksAgain = this.#lateAsks === 1 && this.#unanswered === 0 && this.#phase === "asking";
+    if (asksAgain && this.isWanted) return this.#send();
     this.#context.commands.window.free(true);
     return answer;
   }

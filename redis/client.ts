@@ -63,7 +63,8 @@ export interface RedisClient {
   /**
    * A number that changes whenever a command connection is lost or made. If it has changed between a
    * command and its reply, the client may have sent the command twice. A client that cannot know returns
-   * another number at each read: then no answer counts as that of the only copy.
+   * another number at each read: then no answer counts as that of the only copy. A copy of an adapter
+   * (`{ ...adapter }`) has the number of that moment, so wrap one by `Object.create(adapter)`.
    */
   readonly epoch: number;
   /**

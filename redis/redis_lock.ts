@@ -227,11 +227,7 @@ export class RedisLock implements AttachableLock {
     return this.#lastKeys.keys;
   }
 
-  #budget(
-    lockName: string,
-    signal: AbortSignal,
-    limitMs = Infinity,
-  ): OutageBudget {
+  #budget(lockName: string, signal: AbortSignal, limitMs = Infinity): OutageBudget {
     return new OutageBudget({
       clock: this.#timer,
       service: "Redis",

@@ -194,11 +194,8 @@ export class RedisCommands {
     const id = turnId(script, keys, args);
     const earlier = this.#waiting.get(id);
     if (earlier !== undefined) {
-      const merged = script === LEAVE ? mergeLeaves(earlier.args, args) : args;
-      if (merged !== null) {
-        earlier.args = merged;
-        return earlier.answer as Promise<T>;
-      }
+      if (script !== LEAVE) earlier.args = args;
+      if (script !== LEAVE || mergeLeaves(earlier.args, args)) return earlier.answer as Promise<T>;
     }
     const answer: Promise<T> = this.window.urgentTurn().then(() => {
       if (this.#waiting.get(id) === waiting) this.#waiting.delete(id);

@@ -4,7 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../../redis/mod.ts";
-import { GRANTED, HELD, HOLDER_IS_OURS, QUEUED } from "../../redis/protocol/wire.ts";
+import { GRANTED, HELD, HOLDER_IS_OURS, QUEUED, TOO_LATE } from "../../redis/protocol/wire.ts";
 import { settle } from "../core/fake_clock.ts";
 import { readScript, type SentScript } from "./gated_client.ts";
 
@@ -28,6 +28,8 @@ export class ScriptedClient implements RedisClient {
   readonly unanswered: UnansweredScript[] = [];
   /** Reports to the lock that messages may have been lost. */
   gap: () => void = () => {};
+  /** Passes a message to the lock. */
+  publish: (text: string) => void = () => {};
 
   send(command: string, args: string[], key: string): Promise<unknown> {
     const sent = readScript(command, args);
@@ -37,7 +39,12 @@ export class ScriptedClient implements RedisClient {
     return promise;
   }
 
-  subscribe(_channel: string, _onMessage: unknown, onGap: () => void): Promise<AsyncDisposable> {
+  subscribe(
+    _channel: string,
+    onMessage: (text: string) => void,
+    onGap: () => void,
+  ): Promise<AsyncDisposable> {
+    this.publish = onMessage;
     this.gap = onGap;
     return Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() });
   }
@@ -75,4 +82,9 @@ export function denied(): unknown[] {
 /** The same: it waits, but not in the first place. */
 export function queued(ticket: number): unknown[] {
   return [QUEUED, Date.now(), LEFT_MS, ticket, POSITION, POSITION, 1, HOLDER_IS_OURS];
+}
+
+/** The same: it arrived after its last moment. */
+export function late(): unknown[] {
+  return [TOO_LATE, Date.now()];
 }

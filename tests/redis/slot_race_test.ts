@@ -7,7 +7,14 @@ import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
 import { DONE, FINISHED, NOTIFIED } from "../../redis/protocol/wire.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { atOnce } from "../../testing/redis/race_stage.ts";
-import { denied, granted, queued, ScriptedClient } from "../../testing/redis/scripted_client.ts";
+import { block } from "../../testing/conformance/bounds.ts";
+import {
+  denied,
+  granted,
+  late,
+  queued,
+  ScriptedClient,
+} from "../../testing/redis/scripted_client.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 /** More promise reactions than there are between the free slot and the ask. */
@@ -138,3 +145,54 @@ Deno.test("RedisLock.release() refuses for long what an ask without a last momen
     assertEquals(await released, true);
   });
 });
+
+// Both asks are under way: the call has looked at a grant, and asks whether that still counts.
+Deno.test("RedisLock.acquire() counts a lease from its ask although an earlier ask came too late meanwhile", () =>
+  play(async (lock, client) => {
+    const call = lock.acquire("n");
+    await settle();
+    client.take("n").answer(queued(1));
+    await settle();
+    client.gap(); // messages may be lost, so it asks
+    await settle();
+    const earlier = client.take("n");
+    const [value] = earlier.args;
+    client.publish(`grant 1 ${Date.now()} 1\n${value}\nlock:n`); // too short for a lease
+    await settle();
+    const ask = client.take("n");
+    const sentMs = performance.now(); // at the latest
+    block(50);
+    earlier.answer(late());
+    await settle();
+    const validMs = 1_000;
+    ask.answer(granted(1, validMs));
+    const { remainingMs } = await call;
+    assert(performance.now() + remainingMs < sentMs + validMs, "it is believed for too long");
+  }));
+
+for (const title of ["it is aborted", "attach() is called"]) {
+  Deno.test(`RedisLock gives the slot of an ask that came too late to another one when ${title} in that instant`, async () => {
+    for (let count = 0; count < MAX_REACTIONS; count++) {
+      await play(async (lock, client) => {
+        const abort = new AbortController();
+        const call = lock.acquire("n", { ownerId: "job-7", signal: abort.signal });
+        const rejected = assertRejects(() => call, Error);
+        await settle();
+        fill(lock, client);
+        const next = lock.tryAcquire("next");
+        await settle();
+        assertEquals(client.count("next"), 0);
+        client.take("n").answer(late());
+        await reactions(count);
+        ENDS[title]!(lock, abort);
+        await atOnce(`after ${count} reactions`, rejected);
+        await settle();
+        if (client.count("n") > 0) client.take("n").answer(late()); // sent again before the end
+        await settle();
+        assertEquals(client.count("next"), 1);
+        client.take("next").answer(denied());
+        assertEquals(await next, null);
+      });
+    }
+  });
+}

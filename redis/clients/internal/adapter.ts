@@ -9,8 +9,8 @@ import type { RedisClient } from "../../client.ts";
 type Connections = Pick<RedisClient, "epoch" | "connectionError" | "unusable">;
 
 /**
- * Makes an adapter, none of whose members needs its `this`: users trace one with `Object.create()`, copy it,
- * and take members out of it.
+ * Makes an adapter, none of whose members needs its `this`: users trace one with `Object.create()`, and take
+ * members out of it. A copy of it works, too, except that its `epoch` stands still.
  *
  * @param calls Must not need their `this` either.
  */

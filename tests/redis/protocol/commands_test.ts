@@ -43,9 +43,9 @@ function open() {
     others.shift()!(FREE_LOCK);
     await settle();
   };
-  const answerAll = async () => {
+  const answerAll = async (progress = (_leave: (typeof leaves)[number]) => FINISHED) => {
     while (others.length > 0) {
-      for (const { answer } of leaves) answer([GONE, NOTIFIED, FINISHED]);
+      for (const leave of leaves) leave.answer([GONE, NOTIFIED, progress(leave)]);
       await answerQuery();
     }
   };
@@ -84,6 +84,17 @@ Deno.test("RedisCommands.leave() goes on with a search that waits for a slot, an
   assertEquals((await first).answer.state, "released");
   await second;
   assertEquals(leaves.slice(1).map(({ args }) => args), [["v", "2000", "handoff", "keep"]]);
+});
+
+Deno.test("RedisCommands.leave() goes on with a search as leaves that were sent as one need it", async () => {
+  const { commands, leaves, query, answerAll } = open();
+  query(MAX_UNANSWERED);
+  const both = [commands.leave(KEYS, "v", 2_000, false), commands.leave(KEYS, "v", 90_000, true)];
+  query(1);
+  await answerAll((leave) => leave === leaves[0] ? SEARCHING : FINISHED);
+  await Promise.all(both);
+  const sent = ["v", "90000", "handoff", "keep"];
+  assertEquals(leaves.map(({ args }) => args), [sent, sent]);
 });
 
 Deno.test("RedisCommands.leave() sends one command for leaves of one value that wait: with the longest tombstone, and what the last one says of the lock", async () => {

@@ -1,0 +1,26 @@
+/**
+ * Who says why a bounded wait has failed. The waits on servers are in `tests/redis` and `tests/zookeeper`.
+ */
+import { assertEquals } from "@std/assert";
+import type { AcquireOptions } from "../../core/contract/distributed_lock.ts";
+import { BoundedWaits } from "../../core/time/bounded_wait.ts";
+import { abortable, pause } from "../../core/time/clock.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
+
+Deno.test("BoundedWaits reports why the strategy's look has failed, also if its limit is late on a busy machine", async () => {
+  const clock = new FakeClock();
+  const unanswered = (_name: string, { signal }: AcquireOptions) =>
+    abortable(new Promise<never>(() => {}), signal!);
+  const waits = new BoundedWaits({
+    wait: unanswered,
+    tryOnce: unanswered,
+    look: async () => {
+      await pause(clock, 1_200);
+      throw new Error("the connection was refused");
+    },
+  }, clock);
+  const outcome = waits.acquire("n", { waitMs: 1 }).catch((error) => error);
+  await clock.pass(3_000);
+  assertEquals((await outcome).message, "the connection was refused");
+  assertEquals(clock.timers, 0);
+});
