@@ -6,14 +6,9 @@
 import { type Cancel, type Clock, type Instant, instant } from "../time/clock.ts";
 import type { LeaseRequest } from "./grant.ts";
 
-/** How long, in ms, one renewal or release may take before the next one is sent. */
-function attemptMs(ttlMs: number): number {
-  return Math.min(Math.max(ttlMs / 6, 20), 2_000);
-}
-
 /**
- * One renewal or release. It has failed if it is not answered in time, counted from when it was sent. What
- * waits in this process for its turn has not failed: to send it again would only make the queue longer.
+ * One renewal or release. It has failed if it is not answered in a sixth of the TTL (20 ms to 2 s), counted
+ * from when it was sent; then the next one is sent. What waits in this process for its turn has not failed: to send it again would only make the queue longer.
  */
 export class Attempt implements LeaseRequest {
   readonly byMs: number;
@@ -27,7 +22,7 @@ export class Attempt implements LeaseRequest {
   #endMs = Infinity;
   /** Takes it out of the queue; `null` unless it waits there. */
   #withdraw: (() => void) | null = null;
-  #timeOut: () => void = () => {};
+  #end: () => void = () => {};
   #cancelTimer: Cancel | null = null;
 
   /**
@@ -43,7 +38,7 @@ export class Attempt implements LeaseRequest {
     isWanted: () => boolean = () => true,
   ) {
     this.#clock = clock;
-    this.#limitMs = Math.min(attemptMs(ttlMs), leftMs);
+    this.#limitMs = Math.min(Math.max(ttlMs / 6, 20), 2_000, leftMs);
     this.byMs = byMs;
     this.#leftMs = leftMs;
     this.#isWanted = isWanted;
@@ -63,7 +58,8 @@ export class Attempt implements LeaseRequest {
     if (!this.#isWanted()) return false;
     this.turn = instant(this.#clock);
     this.#cancelTimer?.();
-    this.#arm(Math.min(this.#limitMs, this.#endMs - this.turn.nowMs));
+    const leftMs = Math.min(this.#limitMs, this.#endMs - this.turn.nowMs);
+    this.#cancelTimer = this.#clock.schedule(this.#end, leftMs);
     return true;
   }
 
@@ -79,20 +75,16 @@ export class Attempt implements LeaseRequest {
    */
   settle<T>(answer: Promise<T>, otherwise: T): Promise<T> {
     const { promise, resolve } = Promise.withResolvers<T>();
-    this.#timeOut = () => resolve(otherwise);
-    this.#arm(this.isQueued ? this.#leftMs : this.#limitMs);
+    this.#end = () => {
+      this.withdraw();
+      resolve(otherwise);
+    };
+    const delayMs = this.#withdraw === null ? this.#limitMs : this.#leftMs;
+    if (delayMs !== Infinity) this.#cancelTimer = this.#clock.schedule(this.#end, delayMs);
     answer.then((value) => {
       this.#cancelTimer?.();
       resolve(value);
     });
     return promise;
-  }
-
-  #arm(delayMs: number): void {
-    if (delayMs === Infinity) return;
-    this.#cancelTimer = this.#clock.schedule(() => {
-      this.withdraw();
-      this.#timeOut();
-    }, delayMs);
   }
 }

@@ -1,0 +1,43 @@
+/**
+ * Many leases of one process on a real server that stalls.
+ */
+import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { runLeases } from "../../testing/load/leases.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
+
+/** The soak runs the full figures: the last is more than a process can renew on two cores. */
+const COUNTS = Deno.env.get("HOLDFAST_SOAK") ? [50_000, 100_000, 200_000] : [5_000];
+const TTL_MS = scaled(10_000);
+const STALL_MS = 3_000;
+
+const held = (leftMs: readonly number[]) => leftMs.filter((ms) => ms > 0).length;
+
+for (const count of COUNTS) {
+  Deno.test(`RedisLock keeps of ${count.toLocaleString("en")} leases those that a stall of the server leaves`, async () => {
+    await using server = await startRedis();
+    const place = { client: "node-redis", url: server.url, keyPrefix: "lock:" } as const;
+    const spec = {
+      strategy: "redis",
+      ...place,
+      ttlMs: TTL_MS,
+      unavailableAfterMs: 60_000,
+    } as const;
+    await using leases = await runLeases({ spec, count });
+    // No condition: two TTLs without a fault must pass.
+    await pause(2 * TTL_MS);
+    const before = await leases.leftMs();
+    await server.pause();
+    await pause(STALL_MS);
+    await server.resume();
+    await pause(2 * TTL_MS);
+    const after = await leases.leftMs();
+    const demanded = before.filter((ms) => ms > 0 && ms < STALL_MS).length;
+    const lost = held(before) - held(after);
+    say(`${count} leases: ${held(before)} before, ${lost} lost; the stall alone costs ${demanded}`);
+    if (count <= 50_000) assertEquals(held(before), count);
+    assertLessOrEqual(lost, demanded + 0.1 * count);
+  });
+}
