@@ -8,7 +8,8 @@ import type { LeaseRequest } from "./grant.ts";
 
 /**
  * One renewal or release. It has failed if it is not answered in a sixth of the TTL (20 ms to 2 s), counted
- * from when it was sent; then the next one is sent. What waits in this process for its turn has not failed: to send it again would only make the queue longer.
+ * from when it was sent; then the next one is sent. What waits in this process for its turn has not failed:
+ * to send it again would only make the queue longer.
  */
 export class Attempt implements LeaseRequest {
   readonly byMs: number;

@@ -56,12 +56,10 @@ export interface LeaseRequest {
   onTurn(): boolean;
 }
 
-/** Rejects a request that was never sent. */
-export class UnsentError extends Error {
-  constructor() {
-    super("This process had too much to send: the request waited for its turn, and was not sent");
-  }
-}
+/** Rejects a request that was never sent. Always the same: thousands of stack traces would take time. */
+export const UNSENT: Error = new Error(
+  "This process had too much to send: the request waited for its turn, and was not sent",
+);
 
 /**
  * The requests that a strategy sends for one lease. Each call sends one; the engine retries. A

@@ -31,7 +31,7 @@ import {
   refusedRelease,
   type ReleaseAnswer,
   type RenewAnswer,
-  UnsentError,
+  UNSENT,
 } from "./grant.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 
@@ -194,7 +194,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
     else if (nowMs < this.#deadlineMs) return true;
     else {
-      const unsent = this.#attempt?.isQueued ? new UnsentError() : undefined;
+      const unsent = this.#attempt?.isQueued ? UNSENT : undefined;
       const cause = this.#unanswered?.cause ?? unsent;
       const reason = this.#unanswered === null ? "expired" : "unreachable";
       this.lose(this.#actions.lapsed?.(cause) ?? reason, cause);

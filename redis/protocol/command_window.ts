@@ -6,7 +6,7 @@
  */
 import type { Cancel, Clock } from "../../core/time/clock.ts";
 import { type Timed, TimeHeap } from "../../core/time/time_heap.ts";
-import { type LeaseRequest, UnsentError } from "../../core/lease/grant.ts";
+import { type LeaseRequest, UNSENT } from "../../core/lease/grant.ts";
 import { SilenceError } from "../../core/time/outage_budget.ts";
 
 /** How many commands the client may have without an answer. Enough to fill a fast connection. */
@@ -22,7 +22,7 @@ const STEPS = 10;
 interface UrgentTurn extends Timed {
   readonly request: LeaseRequest | undefined;
   resolve(): void;
-  reject(error: UnsentError): void;
+  reject(error: Error): void;
 }
 
 /** The wait of an ask for its slot. */
@@ -67,8 +67,9 @@ export class AskTurn implements Timed {
  *
  * A command has a slot from {@linkcode CommandWindow.take} or its turn until
  * {@linkcode CommandWindow.free}. Commands that find no slot wait: urgent ones (releases, then the renewals
- * of the leases that end first) before asks, which have an eighth of the slots if both wait. An ask that waits fails when nothing was answered for `unavailableAfterMs`. Time in
- * which the event loop is blocked counts as one step at most: nothing is sent or read meanwhile.
+ * of the leases that end first) before asks, which have an eighth of the slots if both wait. An ask that
+ * waits fails when nothing was answered for `unavailableAfterMs`. Time in which the event loop is blocked
+ * counts as one step at most: nothing is sent or read meanwhile.
  */
 export class CommandWindow {
   readonly #clock: Clock;
@@ -136,7 +137,7 @@ export class CommandWindow {
     const turn = { atMs, order: this.#count++, index: -1, request, resolve, reject };
     this.#urgent.add(turn);
     request?.onQueued(() => {
-      if (this.#urgent.delete(turn)) reject(new UnsentError());
+      if (this.#urgent.delete(turn)) reject(UNSENT);
     });
     return promise;
   }
@@ -188,7 +189,7 @@ export class CommandWindow {
       if (first === undefined) return undefined;
       this.#urgent.delete(first);
       if (first.request?.onTurn() !== false) return first;
-      first.reject(new UnsentError());
+      first.reject(UNSENT);
     }
   }
 

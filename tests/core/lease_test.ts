@@ -5,7 +5,7 @@ import {
   type LeaseRequest,
   type ReleaseAnswer,
   type RenewAnswer,
-  UnsentError,
+  UNSENT,
 } from "../../core/lease/grant.ts";
 import { instant } from "../../core/time/clock.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
@@ -151,7 +151,7 @@ function openQueued() {
   const wait = (request: LeaseRequest) => {
     const { promise, resolve, reject } = Promise.withResolvers<never>();
     queue.push({ request, send: (answer) => resolve(answer as never) });
-    request.onQueued(() => reject(new UnsentError()));
+    request.onQueued(() => reject(UNSENT));
     return promise;
   };
   const service = openLease({}, {
@@ -200,7 +200,7 @@ Deno.test("Lease withdraws a renewal that waits for its turn when it is released
   const lost = openQueued();
   await lost.clock.pass(PROVABLE_MS);
   const error = assertThrows(() => lost.lease.throwIfLost(), LeaseLostError);
-  assert(error.cause instanceof UnsentError);
+  assert(error.cause === UNSENT);
   await settle();
   assertEquals(lost.queue.map(({ request }) => request.byMs).slice(1), [Infinity], "it cleans up");
 });
