@@ -27,7 +27,13 @@
 import { abortable, deadlineMs, type Instant, pause } from "../core/time/clock.ts";
 import type { WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
-import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
+import type {
+  Grant,
+  LeaseActions,
+  LeaseRequest,
+  ReleaseAnswer,
+  RenewAnswer,
+} from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
@@ -487,15 +493,15 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   // Renewal and release, when the engine says so.
-  renew(ttlMs: number): Promise<RenewAnswer> {
-    return this.#context.commands.renew(this.keys, this.value, ttlMs);
+  renew(ttlMs: number, request: LeaseRequest): Promise<RenewAnswer> {
+    return this.#context.commands.renew(this.keys, this.value, ttlMs, request);
   }
 
   /**
    * If the first release is answered "gone", but an earlier copy of it may have released the lock, that is
    * reported as unknown: the client may have sent it twice.
    */
-  release(isLost: boolean): Promise<ReleaseAnswer> {
+  release(isLost: boolean, request: LeaseRequest): Promise<ReleaseAnswer> {
     const { commands, engine: { clock }, held, waiters } = this.#context;
     const { lock } = this.keys;
     const { epoch } = commands.client;
@@ -508,7 +514,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       held.remove(lock, this.value);
       return Promise.resolve({ state: "gone", reason: "stolen" });
     }
-    return commands.leave(this.keys, this.value, tombstoneMs, keepsLock).then((leave) => {
+    const left = commands.leave(this.keys, this.value, tombstoneMs, keepsLock, request);
+    return left.then((leave) => {
       // Not before: until then an answer may name this holder, and would be taken for a lost grant.
       held.remove(lock, this.value);
       if (leave.answer.state !== "gone") return leave.answer;

@@ -41,6 +41,27 @@ export function refusedRelease(
 }
 
 /**
+ * A request of a lease. A strategy that cannot send it at once calls these methods; otherwise it counts as
+ * sent when the strategy is called.
+ */
+export interface LeaseRequest {
+  /**
+   * When the lease is over without an answer, in monotonic ms: of the requests that wait, the earliest is
+   * sent first. 0 for releases that somebody waits for, `Infinity` for clean-ups.
+   */
+  readonly byMs: number;
+  /** The request waits in this process for its turn. `withdraw` takes it out of the queue, and rejects it. */
+  onQueued(withdraw: () => void): void;
+  /** Its turn has come. Returns whether it is still of use: else it must not be sent, and is rejected. */
+  onTurn(): boolean;
+}
+
+/** Rejects a request that was never sent. Always the same: thousands of stack traces would take time. */
+export const UNSENT: Error = new Error(
+  "This process had too much to send: the request waited for its turn, and was not sent",
+);
+
+/**
  * The requests that a strategy sends for one lease. Each call sends one; the engine retries. A
  * rejection counts as the answer `"unknown"`.
  */
@@ -49,13 +70,13 @@ export interface LeaseActions {
    * Prolongs the lease to at least `ttlMs` from now. Must never shorten it, and never re-create a lock
    * that is gone. Left out where nothing has to be renewed.
    */
-  renew?(ttlMs: number): Promise<RenewAnswer>;
+  renew?(ttlMs: number, request: LeaseRequest): Promise<RenewAnswer>;
   /**
    * Releases the lock if this lease still holds it.
    *
    * @param isLost Whether nobody has asked for the release: it cleans up after a loss.
    */
-  release(isLost: boolean): Promise<ReleaseAnswer>;
+  release(isLost: boolean, request: LeaseRequest): Promise<ReleaseAnswer>;
   /**
    * Called when the deadline is over, by strategies where this ends more than the one lease
    * (ZooKeeper: the session and all its leases). Returns the reason of the loss. Without this

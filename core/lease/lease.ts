@@ -22,8 +22,8 @@ import {
   pause,
   settledWithin,
   wasSuspended,
-  within,
 } from "../time/clock.ts";
+import { Attempt } from "./attempt.ts";
 import type { Background } from "./lifetime.ts";
 import {
   type Grant,
@@ -31,6 +31,7 @@ import {
   refusedRelease,
   type ReleaseAnswer,
   type RenewAnswer,
+  UNSENT,
 } from "./grant.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 
@@ -44,6 +45,8 @@ export interface LeaseContext {
   readonly stopped: AbortSignal;
   /** The user's option: gets each lease that has less than a third of its time left, although it is renewed. */
   readonly onRenewalLate: ((late: RenewalLate) => void) | undefined;
+  /** About the shortest time, in ms, in which a renewal was answered of late. Only leases write it. */
+  answerMs: number;
 }
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
@@ -51,11 +54,6 @@ const BURST_MS = 100;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
 const noAnswer = () => NO_ANSWER;
-
-/** How long, in ms, one renewal or release may take before the next one is sent. */
-function attemptMs(ttlMs: number): number {
-  return Math.min(Math.max(ttlMs / 6, 20), 2_000);
-}
 
 /** The pause in ms before a retry, shortened at random so that processes do not retry in step. */
 function retryDelayMs(ttlMs: number): number {
@@ -91,6 +89,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   #lateMs = Infinity;
   /** The renewal under way, until its answer or the end of its attempt. True if the answer was "held". */
   #renewing: Promise<boolean> | null = null;
+  #attempt: Attempt | null = null;
   /**
    * Set when a renewal is sent, until an answer extends the lease: the last error, `undefined` until a
    * renewal has failed. Decides whether a lease that runs out is "unreachable" or "expired".
@@ -195,7 +194,8 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
     else if (nowMs < this.#deadlineMs) return true;
     else {
-      const cause = this.#unanswered?.cause;
+      const unsent = this.#attempt?.isQueued ? UNSENT : undefined;
+      const cause = this.#unanswered?.cause ?? unsent;
       const reason = this.#unanswered === null ? "expired" : "unreachable";
       this.lose(this.#actions.lapsed?.(cause) ?? reason, cause);
     }
@@ -280,22 +280,30 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Sends one renewal. Resolves after its answer, or without one when the attempt has lasted too long; with
-   * true if the answer was "held". An answer that comes later is still handled.
+   * Sends one renewal, now or in its turn: before those of leases that end later. Resolves after its answer, or
+   * without one when the attempt has lasted too long; with true if the answer was "held". An answer that comes
+   * later is still handled.
    */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
+    const attempt = new Attempt(
+      clock,
+      this.#grant.ttlMs,
+      this.#deadlineMs,
+      Infinity,
+      () => this.#canBeSaved(),
+    );
+    this.#attempt = attempt;
     const sent = instant(clock);
-    let isHeld = false;
     this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
     this.#unanswered ??= { cause: undefined };
-    const answered = promiseTry(() => this.#actions.renew!(ttlMs)).then(
-      (answer) => isHeld = this.#onRenewalAnswer(sent, ttlMs, answer),
-      (cause) => this.#onRenewalAnswer(sent, ttlMs, { state: "unknown", cause }),
+    const answered = promiseTry(() => this.#actions.renew!(ttlMs, attempt)).then(
+      (answer) => this.#onRenewalAnswer(attempt.turn ?? sent, ttlMs, answer),
+      (cause) => this.#onRenewalAnswer(attempt.turn ?? sent, ttlMs, { state: "unknown", cause }),
     );
-    const ended = settledWithin(clock, answered, attemptMs(this.#grant.ttlMs));
-    return this.#renewing = ended.then(() => {
-      this.#renewing = null;
+    return this.#renewing = attempt.settle(answered, false).then((isHeld) => {
+      this.#renewing = this.#attempt = null;
+      if (isHeld) this.#learnAnswerMs(attempt.turn ?? sent);
       // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
       if (!isHeld && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);
@@ -303,6 +311,22 @@ export class ManagedLease implements Lease, ScheduledLease {
       if (this.#checkLive()) schedule.update(this);
       return isHeld;
     });
+  }
+
+  /**
+   * Whether a renewal that is sent now will be answered before the deadline. If more leases wait than can be
+   * renewed in time, those that cannot be saved must not cost others their turn, one by one.
+   */
+  #canBeSaved(): boolean {
+    const { clock, answerMs } = this.#context;
+    const neededMs = Math.max(this.#grant.ttlMs / 50, 2 * answerMs);
+    return this.#deadlineMs - clock.now() > neededMs;
+  }
+
+  /** A stall must not look like the usual time of an answer: the value rises slowly. */
+  #learnAnswerMs(sent: Instant): void {
+    const context = this.#context;
+    context.answerMs = Math.min(context.clock.now() - sent.nowMs, context.answerMs * 1.01 + 0.01);
   }
 
   /** A renewal is answered, perhaps after its attempt has ended. Returns whether the lease goes on. */
@@ -358,6 +382,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /** The lease is neither renewed nor kept any more. */
   #leaveSchedule(): void {
+    this.#attempt?.withdraw();
     this.#context.schedule.remove(this);
     this.#endKeep?.();
   }
@@ -423,19 +448,23 @@ export class ManagedLease implements Lease, ScheduledLease {
     background.run(async () => {
       if (renewing !== null) await renewing;
       while (!stopped.aborted && clock.now() < untilMs) {
-        const { state } = await this.#sendRelease(Infinity, isLost);
+        const { state } = await this.#sendRelease(untilMs - clock.now(), isLost);
         if (state !== "unknown") return; // A refusal is an answer too: no retry can change it.
         await this.#pause(retryDelayMs(this.#grant.ttlMs));
       }
     });
   }
 
-  /** Sends one release. Without an answer in time the result is "unknown". */
-  #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
-    const atMostMs = Math.min(limitMs, attemptMs(this.#grant.ttlMs));
+  /**
+   * Sends one release: if somebody waits for it, before the renewals that wait for their turn, else after them,
+   * so that lost leases do not cost others their time. Without an answer in time the result is "unknown".
+   */
+  #sendRelease(leftMs: number, isLost: boolean): Promise<ReleaseAnswer> {
+    const { clock } = this.#context;
+    const attempt = new Attempt(clock, this.#grant.ttlMs, isLost ? Infinity : 0, leftMs);
     try {
-      const released = this.#actions.release(isLost).catch(noAnswer);
-      return within(this.#context.clock, released, atMostMs, NO_ANSWER);
+      const released = this.#actions.release(isLost, attempt).catch(noAnswer);
+      return attempt.settle(released, NO_ANSWER);
     } catch {
       return Promise.resolve(NO_ANSWER);
     }

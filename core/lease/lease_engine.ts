@@ -41,7 +41,8 @@ export class LeaseEngine {
     this.clock = clock;
     this.#leases = new LeaseSchedule(scheduleClock);
     const { background, stopped } = this;
-    this.#context = { clock, schedule: this.#leases, background, stopped, onRenewalLate };
+    const schedule = this.#leases;
+    this.#context = { clock, schedule, background, stopped, onRenewalLate, answerMs: 1 };
   }
 
   /**

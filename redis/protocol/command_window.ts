@@ -6,14 +6,24 @@
  */
 import type { Cancel, Clock } from "../../core/time/clock.ts";
 import { type Timed, TimeHeap } from "../../core/time/time_heap.ts";
-import { LinkedSet } from "../../core/lease/linked_set.ts";
+import { type LeaseRequest, UNSENT } from "../../core/lease/grant.ts";
 import { SilenceError } from "../../core/time/outage_budget.ts";
 
 /** How many commands the client may have without an answer. Enough to fill a fast connection. */
 export const MAX_UNANSWERED = 256;
 
+/** While asks wait, one of them goes after so many urgent commands at most. */
+const MAX_URGENT_IN_ROW = 7;
+
 /** The silence of the connection is timed in this many steps. */
 const STEPS = 10;
+
+/** The wait of a renewal or release, or of another command that goes before asks. */
+interface UrgentTurn extends Timed {
+  readonly request: LeaseRequest | undefined;
+  resolve(): void;
+  reject(error: Error): void;
+}
 
 /** The wait of an ask for its slot. */
 export class AskTurn implements Timed {
@@ -56,9 +66,10 @@ export class AskTurn implements Timed {
  * client that has no connection.
  *
  * A command has a slot from {@linkcode CommandWindow.take} or its turn until
- * {@linkcode CommandWindow.free}. Commands that find no slot wait: urgent ones (renewals, releases)
- * first, then asks. An ask that waits fails when nothing was answered for `unavailableAfterMs`. Time in
- * which the event loop is blocked counts as one step at most: nothing is sent or read meanwhile.
+ * {@linkcode CommandWindow.free}. Commands that find no slot wait: urgent ones (releases, then the renewals
+ * of the leases that end first) before asks, which have an eighth of the slots if both wait. An ask that
+ * waits fails when nothing was answered for `unavailableAfterMs`. Time in which the event loop is blocked
+ * counts as one step at most: nothing is sent or read meanwhile.
  */
 export class CommandWindow {
   readonly #clock: Clock;
@@ -72,11 +83,12 @@ export class CommandWindow {
   /** The last answer that came while other commands were unanswered, in monotonic ms. Only the window writes it. */
   answeredAtMs = -Infinity;
   #unanswered = 0;
-  /** In the order of arrival. */
-  readonly #urgent = new LinkedSet<() => void>();
+  /** In the order in which their answers are needed. */
+  readonly #urgent = new TimeHeap<UrgentTurn>();
+  #urgentInRow = 0;
   /** In the order in which their outages began: the first one is the first to fail. */
   readonly #asks = new TimeHeap<AskTurn>();
-  #askCount = 0;
+  #count = 0;
   /** How much time has passed in ms while asks waited for their turns and the event loop ran. */
   #waitedMs = 0;
   #stepStartMs = 0;
@@ -114,8 +126,20 @@ export class CommandWindow {
     if (wasFull) this.#letNextGo();
   }
 
-  urgentTurn(): Promise<void> {
-    return new Promise((resolve) => this.#urgent.add(resolve));
+  /**
+   * Waits for a slot, ahead of asks.
+   *
+   * @param request The request of a lease, which learns of its turn, and may decline it. Then this rejects.
+   */
+  urgentTurn(request?: LeaseRequest): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const atMs = request?.byMs ?? 0;
+    const turn = { atMs, order: this.#count++, index: -1, request, resolve, reject };
+    this.#urgent.add(turn);
+    request?.onQueued(() => {
+      if (this.#urgent.delete(turn)) reject(UNSENT);
+    });
+    return promise;
   }
 
   /** Waits for a slot, behind urgent commands. `sinceMs` is when the outage of the ask began, if there is one. */
@@ -127,7 +151,7 @@ export class CommandWindow {
     }
     const turn = new AskTurn(
       this.#waitedUntil(nowMs) - (nowMs - (sinceMs ?? nowMs)),
-      this.#askCount++,
+      this.#count++,
     );
     this.#asks.add(turn);
     return turn;
@@ -147,14 +171,26 @@ export class CommandWindow {
   }
 
   #letNextGo(): void {
-    const urgent = this.#urgent.shift();
-    const ask = urgent === undefined ? this.#asks.first : undefined;
+    const ask = this.#asks.first;
+    const isAskDue = ask !== undefined && this.#urgentInRow >= MAX_URGENT_IN_ROW;
+    const urgent = isAskDue ? undefined : this.#nextUrgent();
+    this.#urgentInRow = urgent === undefined ? 0 : this.#urgentInRow + 1;
     if (urgent === undefined && ask === undefined) return;
     this.take();
-    urgent?.();
-    if (ask === undefined) return;
-    this.#remove(ask);
-    ask.onSlot();
+    if (urgent !== undefined) return urgent.resolve();
+    this.#remove(ask!);
+    ask!.onSlot();
+  }
+
+  /** Requests that are of no use any more lose their turns. */
+  #nextUrgent(): UrgentTurn | undefined {
+    for (;;) {
+      const { first } = this.#urgent;
+      if (first === undefined) return undefined;
+      this.#urgent.delete(first);
+      if (first.request?.onTurn() !== false) return first;
+      first.reject(UNSENT);
+    }
   }
 
   /** The value of `#waitedMs` if the current step ended at this moment. */

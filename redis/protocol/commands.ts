@@ -5,7 +5,7 @@
  * @module
  */
 import type { Clock } from "../../core/time/clock.ts";
-import type { RenewAnswer } from "../../core/lease/grant.ts";
+import type { LeaseRequest, RenewAnswer } from "../../core/lease/grant.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import {
@@ -96,8 +96,13 @@ export class RedisCommands {
   }
 
   /** Extends the lock if the owner value still holds it, and confirms a claim. */
-  renew(keys: LockKeys, value: string, ttlMs: number): Promise<RenewAnswer> {
-    return this.#send(RENEW, keys, [value, String(ttlMs)], decodeRenew);
+  renew(
+    keys: LockKeys,
+    value: string,
+    ttlMs: number,
+    request: LeaseRequest,
+  ): Promise<RenewAnswer> {
+    return this.#send(RENEW, keys, [value, String(ttlMs)], decodeRenew, undefined, request);
   }
 
   /** Releases the lock, or leaves the queue. Warns once if the next waiter could not be notified. */
@@ -106,13 +111,21 @@ export class RedisCommands {
     value: string,
     tombstoneMs: number,
     keepsLock: boolean,
+    request?: LeaseRequest,
   ): Promise<LeaveAnswer> {
     const args = leaveArguments(value, tombstoneMs, this.#options.handoff, keepsLock);
-    return this.#send(LEAVE, keys, args, (reply) => {
-      const leave = decodeLeave(reply);
-      if (!leave.isNotified) this.#warnOfPublish();
-      return leave.isSearching ? this.#finishSearch(keys, args).then(() => leave) : leave;
-    });
+    return this.#send(
+      LEAVE,
+      keys,
+      args,
+      (reply) => {
+        const leave = decodeLeave(reply);
+        if (!leave.isNotified) this.#warnOfPublish();
+        return leave.isSearching ? this.#finishSearch(keys, args).then(() => leave) : leave;
+      },
+      undefined,
+      request,
+    );
   }
 
   /**
@@ -151,6 +164,7 @@ export class RedisCommands {
    * @param decode Reads the reply.
    * @param slot What has taken a slot. If it is no longer wanted, a script that the server does not know is not
    * sent again with its source.
+   * @param request The request of a lease, which learns of its turn.
    */
   #send<T>(
     script: Script,
@@ -158,8 +172,13 @@ export class RedisCommands {
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
     slot?: Slot,
+    request?: LeaseRequest,
   ): Promise<T> {
     if (slot === undefined && !this.window.take()) {
+      if (request !== undefined) {
+        const turn = this.window.urgentTurn(request);
+        return turn.then(() => this.#send(script, keys, args, decode, WANTED));
+      }
       return this.#sendInTurn(script, keys, args, decode);
     }
     const { lock, queue, waiters, token } = keys;

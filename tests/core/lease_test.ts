@@ -1,6 +1,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { inspect } from "node:util";
 import { LeaseLostError, LockError, LockSetupError } from "../../mod.ts";
+import {
+  type LeaseRequest,
+  type ReleaseAnswer,
+  type RenewAnswer,
+  UNSENT,
+} from "../../core/lease/grant.ts";
 import { instant } from "../../core/time/clock.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
@@ -137,6 +143,66 @@ Deno.test("Lease retries a renewal while time remains, and a late answer still m
   renewals[1]!.answer({ state: "held", validMs: 3_000 });
   await settle();
   assertEquals(lease.remainingMs, renewals[1]!.sentMs + PROVABLE_MS - clock.now());
+});
+
+/** A lease whose requests wait for their turns. */
+function openQueued() {
+  const queue: { request: LeaseRequest; send(answer: RenewAnswer | ReleaseAnswer): void }[] = [];
+  const wait = (request: LeaseRequest) => {
+    const { promise, resolve, reject } = Promise.withResolvers<never>();
+    queue.push({ request, send: (answer) => resolve(answer as never) });
+    request.onQueued(() => reject(UNSENT));
+    return promise;
+  };
+  const service = openLease({}, {
+    renew: (_, request) => wait(request),
+    release: (_, request) => wait(request),
+  });
+  return { ...service, queue };
+}
+
+Deno.test("Lease sends no second renewal while one waits for its turn, and counts from its turn", async () => {
+  const { lease, clock, queue } = openQueued();
+  await clock.pass(2_500);
+  assertEquals(queue.length, 1);
+  const [{ request, send }] = queue as [typeof queue[0]];
+  assert(request.onTurn());
+  const sentMs = clock.now();
+  await clock.pass(100);
+  send({ state: "held", validMs: 3_000 });
+  await settle();
+  assertEquals(lease.remainingMs, sentMs + PROVABLE_MS - clock.now());
+});
+
+Deno.test("Lease retries a renewal that is not answered in time after its turn", async () => {
+  const { clock, queue } = openQueued();
+  await clock.pass(1_500);
+  queue[0]!.request.onTurn();
+  await clock.pass(499);
+  assertEquals(queue.length, 1);
+  await clock.pass(200);
+  assertEquals(queue.length, 2);
+});
+
+Deno.test("Lease declines its turn when the answer would come after its deadline", async () => {
+  const { clock, queue } = openQueued();
+  await clock.pass(PROVABLE_MS - 30);
+  assertEquals(queue[0]!.request.onTurn(), false);
+});
+
+Deno.test("Lease withdraws a renewal that waits for its turn when it is released or lost", async () => {
+  const released = openQueued();
+  await released.clock.pass(1_500);
+  released.lease.release();
+  await settle();
+  assertEquals(released.queue.length, 2, "the release does not wait for the renewal");
+  assertEquals(released.queue.map(({ request }) => request.byMs > 0), [true, false]);
+  const lost = openQueued();
+  await lost.clock.pass(PROVABLE_MS);
+  const error = assertThrows(() => lost.lease.throwIfLost(), LeaseLostError);
+  assert(error.cause === UNSENT);
+  await settle();
+  assertEquals(lost.queue.map(({ request }) => request.byMs).slice(1), [Infinity], "it cleans up");
 });
 
 Deno.test("Lease pauses after each renewal that fails at once", async () => {

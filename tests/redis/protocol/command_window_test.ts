@@ -51,6 +51,47 @@ Deno.test("CommandWindow lets urgent commands go before asks, each in order of a
   assertEquals(window.take(), false, "each of them has a place");
 });
 
+Deno.test("CommandWindow gives asks an eighth of the slots while urgent commands wait", async () => {
+  const { window, log, ask, urgent } = full();
+  for (let i = 0; i < 20; i++) urgent("urgent");
+  for (let i = 0; i < 3; i++) ask("ask");
+  for (let i = 0; i < 23; i++) {
+    window.free(true);
+    await settle();
+  }
+  const asks = log.flatMap((name, i) => name === "ask" ? [i] : []);
+  assertEquals([log.length, asks], [23, [7, 15, 22]]);
+});
+
+Deno.test("CommandWindow lets the lease go first that ends first, and none that declines or withdraws", async () => {
+  const { window, log } = full();
+  const withdrawals = new Map<number, () => void>();
+  const wait = (byMs: number, isWanted = true) => {
+    const turn = window.urgentTurn({
+      byMs,
+      onQueued: (withdraw) => withdrawals.set(byMs, withdraw),
+      onTurn: () => isWanted,
+    });
+    turn.then(() => log.push(`${byMs}`), (error) => log.push(`${byMs}: ${error.name}`));
+  };
+  for (const byMs of [Infinity, 300, 200, 0]) wait(byMs);
+  wait(100, false);
+  withdrawals.get(200)!();
+  await settle();
+  assertEquals(log.splice(0), ["200: Error"]);
+  for (let i = 0; i < 3; i++) {
+    window.free(true);
+    await settle();
+  }
+  assertEquals(log, ["0", "100: Error", "300", "Infinity"]);
+  window.free(true);
+  assertEquals(
+    [window.take(), window.take()],
+    [true, false],
+    "those that were not sent have no slot",
+  );
+});
+
 Deno.test("CommandWindow lets an ask go first whose outage began first", async () => {
   const { clock, window, log, ask } = full();
   await clock.pass(100);

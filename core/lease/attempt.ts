@@ -1,0 +1,91 @@
+/**
+ * The time limit of one request of a lease. The requests themselves are sent in `lease.ts`.
+ *
+ * @module
+ */
+import { type Cancel, type Clock, type Instant, instant } from "../time/clock.ts";
+import type { LeaseRequest } from "./grant.ts";
+
+/**
+ * One renewal or release. It has failed if it is not answered in a sixth of the TTL (20 ms to 2 s), counted
+ * from when it was sent; then the next one is sent. What waits in this process for its turn has not failed:
+ * to send it again would only make the queue longer.
+ */
+export class Attempt implements LeaseRequest {
+  readonly byMs: number;
+  /** When its turn came, if it had to wait for it. */
+  turn: Instant | null = null;
+  readonly #clock: Clock;
+  readonly #limitMs: number;
+  readonly #leftMs: number;
+  readonly #isWanted: () => boolean;
+  /** When it ends in any case, in monotonic ms. Known if it has to wait for its turn. */
+  #endMs = Infinity;
+  /** Takes it out of the queue; `null` unless it waits there. */
+  #withdraw: (() => void) | null = null;
+  #end: () => void = () => {};
+  #cancelTimer: Cancel | null = null;
+
+  /**
+   * @param byMs See {@linkcode LeaseRequest.byMs}.
+   * @param leftMs How long, in ms, it may take in all, with its wait.
+   * @param isWanted Whether it is still of use when its turn comes.
+   */
+  constructor(
+    clock: Clock,
+    ttlMs: number,
+    byMs: number,
+    leftMs: number = Infinity,
+    isWanted: () => boolean = () => true,
+  ) {
+    this.#clock = clock;
+    this.#limitMs = Math.min(Math.max(ttlMs / 6, 20), 2_000, leftMs);
+    this.byMs = byMs;
+    this.#leftMs = leftMs;
+    this.#isWanted = isWanted;
+  }
+
+  get isQueued(): boolean {
+    return this.#withdraw !== null;
+  }
+
+  onQueued(withdraw: () => void): void {
+    this.#withdraw = withdraw;
+    this.#endMs = this.#clock.now() + this.#leftMs;
+  }
+
+  onTurn(): boolean {
+    this.#withdraw = null;
+    if (!this.#isWanted()) return false;
+    this.turn = instant(this.#clock);
+    this.#cancelTimer?.();
+    const leftMs = Math.min(this.#limitMs, this.#endMs - this.turn.nowMs);
+    this.#cancelTimer = this.#clock.schedule(this.#end, leftMs);
+    return true;
+  }
+
+  /** Takes the request back if it was not sent yet: then it fails. */
+  withdraw(): void {
+    this.#withdraw?.();
+    this.#withdraw = null;
+  }
+
+  /**
+   * Resolves as `answer`, the result of the request, which never rejects; or with `otherwise` when the time is
+   * over.
+   */
+  settle<T>(answer: Promise<T>, otherwise: T): Promise<T> {
+    const { promise, resolve } = Promise.withResolvers<T>();
+    this.#end = () => {
+      this.withdraw();
+      resolve(otherwise);
+    };
+    const delayMs = this.#withdraw === null ? this.#limitMs : this.#leftMs;
+    if (delayMs !== Infinity) this.#cancelTimer = this.#clock.schedule(this.#end, delayMs);
+    answer.then((value) => {
+      this.#cancelTimer?.();
+      resolve(value);
+    });
+    return promise;
+  }
+}

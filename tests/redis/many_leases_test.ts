@@ -1,0 +1,52 @@
+/**
+ * Many leases of one process on a real server that stalls.
+ */
+import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
+import { runLeases } from "../../testing/load/leases.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
+
+/** The soak runs the full figures. */
+const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
+const COUNTS = IS_SOAK ? [50_000, 100_000, 200_000] : [2_000];
+/** More leases than that may be too many for a process on two cores: then it must lose only some. */
+const MOST = 100_000;
+const TTL_MS = scaled(IS_SOAK ? 10_000 : 3_000);
+const STALL_MS = 0.3 * TTL_MS;
+
+const held = (leftMs: readonly number[]) => leftMs.filter((ms) => ms > 0).length;
+
+for (const count of COUNTS) {
+  Deno.test(`RedisLock keeps of ${count.toLocaleString("en")} leases those that a stall of the server leaves`, async () => {
+    await using server = await startRedis();
+    const place = { client: "node-redis", url: server.url, keyPrefix: "lock:" } as const;
+    const spec = {
+      strategy: "redis",
+      ...place,
+      ttlMs: TTL_MS,
+      unavailableAfterMs: 60_000,
+    } as const;
+    await using leases = await runLeases({ spec, count });
+    // No condition: two TTLs without a fault must pass.
+    await pause(2 * TTL_MS);
+    const before = await leases.leftMs();
+    await server.pause();
+    await pause(STALL_MS);
+    await server.resume();
+    await pause(2 * TTL_MS);
+    const after = await leases.leftMs();
+    const demanded = before.filter((ms) => ms > 0 && ms < STALL_MS).length;
+    const lost = held(before) - held(after);
+    say(`${count} leases: ${held(before)} before, ${lost} lost; the stall alone costs ${demanded}`);
+    if (count <= MOST) {
+      assertEquals(held(before), count);
+      assertLessOrEqual(lost, demanded + 0.1 * count);
+    }
+    await pause(TTL_MS);
+    const rest = held(await leases.leftMs());
+    assertGreater(rest, 0);
+    assertLessOrEqual(held(after) - rest, 0.05 * count, "the rest holds");
+  });
+}

@@ -1,0 +1,178 @@
+/**
+ * More leases in one process than can be renewed in time: a server that answers so many commands a second,
+ * in the time of a fake clock.
+ */
+import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
+import { instant } from "../../core/time/clock.ts";
+import type { LeaseActions } from "../../core/lease/grant.ts";
+import type { ManagedLease } from "../../core/lease/lease.ts";
+import { LeaseEngine } from "../../core/lease/lease_engine.ts";
+import { Warnings } from "../../core/contract/warnings.ts";
+import type { RedisClient } from "../../redis/client.ts";
+import { RedisCommands } from "../../redis/protocol/commands.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import { RENEW } from "../../redis/protocol/scripts.ts";
+import { DONE, FINISHED, NOTIFIED } from "../../redis/protocol/wire.ts";
+import { SharedTimer } from "../../redis/shared_timer.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
+import { say } from "../../testing/processes/figures.ts";
+
+const TTL_MS = 10_000;
+/** The TTL less 1 % and 2 ms of drift. */
+const PROVABLE_MS = TTL_MS - 102;
+const PER_SECOND = 2_000;
+const STEP_MS = 10;
+/** In which time all leases are opened. */
+const OPENING_MS = 8_000;
+
+/** Answers commands in order, so many a second. */
+class SlowServer implements RedisClient {
+  readonly cluster = false;
+  readonly epoch = 1;
+  isStalled = false;
+  renewals = 0;
+  releases = 0;
+  readonly #unanswered: (() => void)[] = [];
+
+  send(_command: string, args: string[]): Promise<unknown> {
+    const isRenewal = args[0] === RENEW.sha1;
+    if (isRenewal) this.renewals++;
+    else this.releases++;
+    const reply = isRenewal ? [DONE, TTL_MS] : [DONE, NOTIFIED, FINISHED, 0];
+    return new Promise((resolve) => this.#unanswered.push(() => resolve(reply)));
+  }
+
+  step(): void {
+    if (this.isStalled) return;
+    const count = PER_SECOND * STEP_MS / 1_000;
+    for (const answer of this.#unanswered.splice(0, count)) answer();
+  }
+}
+
+/** A process with many leases. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly server = new SlowServer();
+  readonly leases: ManagedLease[] = [];
+  readonly #timer = new SharedTimer(this.clock);
+  readonly #engine = new LeaseEngine(this.#timer);
+  readonly #commands = new RedisCommands(this.server, {
+    clock: this.#timer,
+    commandTimeoutMs: 5_000,
+    unavailableAfterMs: 5_000,
+    handoff: true,
+    warnings: new Warnings(() => {}),
+  });
+
+  get held(): number {
+    return this.leases.filter(({ isHeld }) => isHeld).length;
+  }
+
+  async pass(durationMs: number): Promise<void> {
+    for (let passedMs = 0; passedMs < durationMs; passedMs += STEP_MS) {
+      await this.clock.pass(STEP_MS);
+      this.server.step();
+    }
+  }
+
+  async openAll(count: number): Promise<void> {
+    const perStep = Math.ceil(count * STEP_MS / OPENING_MS);
+    while (this.leases.length < count) {
+      for (let i = 0; i < perStep && this.leases.length < count; i++) this.#open();
+      await this.pass(STEP_MS);
+    }
+  }
+
+  #open(): void {
+    const name = `n${this.leases.length}`;
+    const keys = lockKeys("lock:", name);
+    const actions: LeaseActions = {
+      renew: (ttlMs, request) => this.#commands.renew(keys, name, ttlMs, request),
+      release: async (_isLost, request) =>
+        (await this.#commands.leave(keys, name, 0, false, request)).answer,
+    };
+    const terms = { name, ownerId: name, fencingToken: 1n, sent: instant(this.clock) };
+    const times = { ttlMs: TTL_MS, validMs: TTL_MS, autoRenew: true };
+    this.leases.push(this.#engine.open({ ...terms, ...times }, actions)!);
+  }
+
+  /** Asks again and again in so many calls at once. Counts the answers. */
+  ask(calls: number): { answered: number } {
+    const count = { answered: 0 };
+    const { window } = this.#commands;
+    const again = async () => {
+      const turn = window.askTurn(null);
+      await turn.come;
+      turn.take();
+      await this.server.send("EVALSHA", ["ask"]);
+      window.free(true);
+      count.answered++;
+      again();
+    };
+    for (let i = 0; i < calls; i++) again();
+    return count;
+  }
+
+  /** How many of these leases cannot be renewed in time if the server answers from now on. */
+  get doomed(): number {
+    const lefts = this.leases.map(({ remainingMs }) => remainingMs).filter((leftMs) => leftMs > 0);
+    let answered = 0;
+    for (const leftMs of lefts.sort((a, b) => a - b)) {
+      if ((answered + 1) * 1_000 / PER_SECOND < leftMs) answered++;
+    }
+    return lefts.length - answered;
+  }
+}
+
+Deno.test("RedisLock renews as many leases as its deadlines allow, each once in its time", async () => {
+  const stage = new Stage();
+  const count = 16_000;
+  await stage.openAll(count);
+  const before = stage.server.renewals;
+  await stage.pass(30_000);
+  assertEquals([stage.held, stage.server.releases], [count, 0]);
+  assertLessOrEqual(stage.server.renewals - before, 30 * PER_SECOND + 256);
+});
+
+Deno.test("RedisLock loses only the leases that it cannot renew in time when there are too many", async () => {
+  const stage = new Stage();
+  const count = 24_000;
+  await stage.openAll(count);
+  await stage.pass(60_000);
+  const most = PER_SECOND * PROVABLE_MS / 1_000;
+  say(`of ${count} leases ${stage.held} are held; the deadlines allow ${most}`);
+  assertGreater(stage.held, 0.93 * most);
+  const { held } = stage;
+  await stage.pass(30_000);
+  assertEquals(stage.held, held, "no other leases are lost later");
+});
+
+Deno.test("RedisLock answers asks while renewals wait for their turns, and loses no lease by that", async () => {
+  const stage = new Stage();
+  const count = 16_000;
+  await stage.openAll(count);
+  await stage.pass(5_000);
+  const asks = stage.ask(100);
+  await stage.pass(20_000);
+  say(`${asks.answered / 20} asks a second of ${PER_SECOND} commands`);
+  assertGreater(asks.answered, 20 * PER_SECOND / 8 * 0.9);
+  assertEquals(stage.held, count);
+});
+
+for (const [count, stallMs] of [[10_000, 3_000], [16_000, 3_000], [18_000, 5_000]] as const) {
+  Deno.test(`RedisLock loses only the leases that a stall of ${stallMs} ms costs, of ${count}`, async () => {
+    const stage = new Stage();
+    await stage.openAll(count);
+    await stage.pass(10_000);
+    assertEquals(stage.held, count);
+    stage.server.isStalled = true;
+    await stage.pass(stallMs);
+    stage.server.isStalled = false;
+    const lostBy = { stall: count - stage.held, deadlines: stage.doomed };
+    await stage.pass(30_000);
+    const lost = count - stage.held;
+    const { stall, deadlines } = lostBy;
+    say(`of ${count} leases ${lost} are lost; the deadlines demand ${stall} + ${deadlines}`);
+    assertLessOrEqual(lost, stall + deadlines + 0.05 * count);
+  });
+}
