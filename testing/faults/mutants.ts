@@ -39,8 +39,8 @@ export const MUTANTS: readonly Mutant[] = [
       ],
       [
         "core/lease/lease.ts",
-        "isHeld = this.#onRenewalAnswer(sent, ttlMs, answer)",
-        "isHeld = this.#onRenewalAnswer(instant(clock), ttlMs, answer)",
+        "(answer) => this.#onRenewalAnswer(attempt.turn ?? sent, ttlMs, answer)",
+        "(answer) => this.#onRenewalAnswer(instant(clock), ttlMs, answer)",
       ],
     ],
     faults: ["late-reply"],
