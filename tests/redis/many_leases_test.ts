@@ -13,7 +13,7 @@ const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const COUNTS = IS_SOAK ? [50_000, 100_000, 200_000] : [2_000];
 /** More leases than that may be too many for a process on two cores: then it must lose only some. */
 const MOST = 100_000;
-const TTL_MS = scaled(IS_SOAK ? 10_000 : 3_000);
+const TTL_MS = scaled(IS_SOAK ? 10_000 : 5_000);
 const STALL_MS = 0.3 * TTL_MS;
 
 const held = (leftMs: readonly number[]) => leftMs.filter((ms) => ms > 0).length;
@@ -29,13 +29,15 @@ for (const count of COUNTS) {
       unavailableAfterMs: 60_000,
     } as const;
     await using leases = await runLeases({ spec, count });
-    // No condition: two TTLs without a fault must pass.
-    await pause(2 * TTL_MS);
+    // No condition: a time without a fault must pass, in which each lease is renewed.
+    await pause(TTL_MS);
     const before = await leases.leftMs();
     await server.pause();
+    // No condition: how long the server stalls.
     await pause(STALL_MS);
     await server.resume();
-    await pause(2 * TTL_MS);
+    // No condition: each lease that was not renewed is over by then.
+    await pause(TTL_MS);
     const after = await leases.leftMs();
     const demanded = before.filter((ms) => ms > 0 && ms < STALL_MS).length;
     const lost = held(before) - held(after);
@@ -44,7 +46,8 @@ for (const count of COUNTS) {
       assertEquals(held(before), count);
       assertLessOrEqual(lost, demanded + 0.1 * count);
     }
-    await pause(TTL_MS);
+    // No condition: the rest must last.
+    await pause(TTL_MS / 2);
     const rest = held(await leases.leftMs());
     assertGreater(rest, 0);
     assertLessOrEqual(held(after) - rest, 0.05 * count, "the rest holds");
