@@ -120,7 +120,8 @@ export class MemoryLock implements DistributedLock {
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
-    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
+    // With 0 there is nothing to bound: no service can leave a try unanswered.
+    if (options.waitMs) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
     if (turn !== null) return this.#open(name, turn, options);
