@@ -18,7 +18,7 @@
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
-  checkAcquireOptions,
+  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import { BACKGROUND_CLOCK, instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
@@ -112,7 +112,7 @@ export class FileLock implements DistributedLock {
   readonly #fileWaiters = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
-    tryOnce: this.tryAcquire.bind(this),
+    tryOnce: this.#tryOnce.bind(this),
     look: (name) => this.query(name, { maxWaiters: 0 }),
   }, this.#engine.clock);
 
@@ -136,10 +136,10 @@ export class FileLock implements DistributedLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    this.#check(name, options);
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#wait(name, options);
+    const read = this.#read(name, options);
+    this.#nesting.check(name, read, this.#lifetime.warnings);
+    if (read.waitMs !== undefined) return await this.#bounded.acquire(name, read);
+    return await this.#wait(name, read);
   }
 
   /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
@@ -208,9 +208,13 @@ export class FileLock implements DistributedLock {
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     // With 0 there is nothing to bound: no service can leave a try unanswered.
-    if (options.waitMs) return await this.#bounded.tryAcquire(name, options);
+    if (read.waitMs) return await this.#bounded.tryAcquire(name, read);
+    return await this.#tryOnce(name, read);
+  }
+
+  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
     options.signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
     if (turn === null) return null;
@@ -275,7 +279,8 @@ export class FileLock implements DistributedLock {
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    this.#check(name, {});
+    checkName(name);
+    this.#lifetime.throwIfEnded();
     const holder = await this.#holder(name);
     const waiting = this.#fileWaiters.get(name);
     const nowMs = performance.now();
@@ -310,9 +315,10 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  #check(name: string, options: AcquireOptions): void {
+  #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    checkAcquireOptions(options);
+    const read = readAcquireOptions(options);
     this.#lifetime.throwIfEnded();
+    return read;
   }
 }

@@ -6,7 +6,7 @@
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
-  checkAcquireOptions,
+  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -74,7 +74,7 @@ export class MemoryLock implements DistributedLock {
   readonly #held = new Map<string, ManagedLease>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
-    tryOnce: this.tryAcquire.bind(this),
+    tryOnce: this.#tryOnce.bind(this),
     look: (name) => this.query(name, { maxWaiters: 0 }),
   }, this.#engine.clock);
   #lastToken = 0n;
@@ -92,10 +92,10 @@ export class MemoryLock implements DistributedLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    this.#check(name, options);
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#wait(name, options);
+    const read = this.#read(name, options);
+    this.#nesting.check(name, read, this.#lifetime.warnings);
+    if (read.waitMs !== undefined) return await this.#bounded.acquire(name, read);
+    return await this.#wait(name, read);
   }
 
   async #wait(name: string, options: AcquireOptions): Promise<Lease> {
@@ -119,9 +119,14 @@ export class MemoryLock implements DistributedLock {
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     // With 0 there is nothing to bound: no service can leave a try unanswered.
-    if (options.waitMs) return await this.#bounded.tryAcquire(name, options);
+    if (read.waitMs) return await this.#bounded.tryAcquire(name, read);
+    return await this.#tryOnce(name, read);
+  }
+
+  // deno-lint-ignore require-await -- what `onWait` throws must reject
+  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
     options.signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
     if (turn !== null) return this.#open(name, turn, options);
@@ -133,7 +138,8 @@ export class MemoryLock implements DistributedLock {
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    this.#check(name, {});
+    checkName(name);
+    this.#lifetime.throwIfEnded();
     const lease = this.#held.get(name);
     const label = lease && labelOf(lease.ownerId);
     const nowMs = performance.now();
@@ -159,10 +165,11 @@ export class MemoryLock implements DistributedLock {
     });
   }
 
-  #check(name: string, options: AcquireOptions): void {
+  #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    checkAcquireOptions(options);
+    const read = readAcquireOptions(options);
     this.#lifetime.throwIfEnded();
+    return read;
   }
 
   #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
@@ -171,10 +178,10 @@ export class MemoryLock implements DistributedLock {
 
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     const turn = this.#queue.seize(name);
     const victim = this.#held.get(name);
-    const lease = this.#open(name, turn, options);
+    const lease = this.#open(name, turn, read);
     victim?.lose("stolen");
     return lease;
   }

@@ -9,7 +9,7 @@ import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
-  checkAcquireOptions,
+  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -150,10 +150,10 @@ export class ZooKeeperLock implements DistributedLock {
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    this.#check(name, options);
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return (await this.#begin(name, options, false).acquire())!; // Only `tryAcquire` gets `null`.
+    const read = this.#read(name, options);
+    this.#nesting.check(name, read, this.#lifetime.warnings);
+    if (read.waitMs !== undefined) return await this.#bounded.acquire(name, read);
+    return (await this.#begin(name, read, false).acquire())!; // Only `tryAcquire` gets `null`.
   }
 
   /**
@@ -161,9 +161,9 @@ export class ZooKeeperLock implements DistributedLock {
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    this.#check(name, options);
-    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
-    return await this.#begin(name, options, true).acquire();
+    const read = this.#read(name, options);
+    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
+    return await this.#begin(name, read, true).acquire();
   }
 
   /**
@@ -172,7 +172,8 @@ export class ZooKeeperLock implements DistributedLock {
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    this.#check(name, {});
+    checkName(name);
+    this.#lifetime.throwIfEnded();
     return await this.#query(name, maxWaiters, Infinity);
   }
 
@@ -200,14 +201,13 @@ export class ZooKeeperLock implements DistributedLock {
     isTry: boolean,
     withinMs = Infinity,
   ): Acquisition {
-    const { signal, maxHoldMs, label = this.#lifetime.label } = options;
+    const { signal, maxHoldMs, onWait, label = this.#lifetime.label } = options;
     signal?.throwIfAborted();
     return new Acquisition(this.#context, {
       name,
       lockPath: this.#pathOf(name),
       isTry,
-      // Called as a method of the options, because it may use `this`.
-      onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),
+      onWait,
       label,
       maxHoldMs,
       signal,
@@ -240,10 +240,10 @@ export class ZooKeeperLock implements DistributedLock {
     return `${this.#rootPath}/${znodeName(name)}`;
   }
 
-  /** Checks the arguments of a call. */
-  #check(name: string, options: AcquireOptions): void {
+  #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    checkAcquireOptions(options);
+    const read = readAcquireOptions(options);
     this.#lifetime.throwIfEnded();
+    return read;
   }
 }

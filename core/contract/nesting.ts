@@ -35,9 +35,8 @@ export class Nesting {
     }
   }
 
-  /** Warns, once per name, if the caller is about to wait for itself. The options may be unchecked. */
-  check(name: string, options: AttachableAcquireOptions | null, warnings: Warnings): void {
-    const { ownerId, waitMs } = options ?? {};
+  /** Warns, once per name, if the caller is about to wait for itself. */
+  check(name: string, { ownerId, waitMs }: AttachableAcquireOptions, warnings: Warnings): void {
     if (waitMs === 0) return;
     for (let hold = this.#holds?.getStore(); hold !== undefined; hold = hold.outer) {
       const { lease, isRunning } = hold;
