@@ -15,6 +15,7 @@
  *
  * @module
  */
+import { CallSignal } from "../core/time/abort_watch.ts";
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
@@ -31,6 +32,7 @@ import type {
   LockSnapshot,
   QueryOptions,
   RequestMethod,
+  WaitInfo,
 } from "../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
@@ -145,23 +147,18 @@ export class FileLock implements DistributedLock {
   /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
   async #wait(name: string, options: AcquireOptions): Promise<Lease> {
     options.signal?.throwIfAborted();
-    const signal = this.#lifetime.waitSignal(options.signal);
+    const call = new CallSignal(options.signal, this.#lifetime.ended);
+    const { signal } = call;
     const { label = this.#lifetime.label, onWait } = options;
-    let lastPosition = 0;
-    const notify = (position: number, waiters: number) => {
-      if (position === lastPosition) return;
-      lastPosition = position;
-      onWait?.({ position, waiters });
-    };
-    const turn = await this.#queue.enter(name, {
-      signal,
-      label,
-      onWait: ({ position = 1, waiters = 1 }) => {
-        const ahead = this.#fileWaiters.has(name) ? 1 : 0; // it waits for the file, not in the queue
-        notify(position + ahead, waiters + ahead);
-      },
+    let last: WaitInfo = {};
+    const notify = onWait && ((info: WaitInfo) => {
+      if (info.position === last.position && info.waiters === last.waiters) return;
+      last = info;
+      onWait(info);
     });
+    let turn: Turn | null = null;
     try {
+      turn = await this.#queue.enter(name, { signal, label, onWait: notify });
       signal.throwIfAborted();
       // A watch shows that there are waiters, or were lately: a try that fails would wake them.
       const looksFirst = this.#changes.isWatched;
@@ -169,8 +166,10 @@ export class FileLock implements DistributedLock {
       if (typeof result === "object") return this.#open(name, turn, result, options);
       return await this.#waitForFile({ name, turn, seen: result, options, signal, notify });
     } catch (error) {
-      turn.end();
+      turn?.end();
       throw error;
+    } finally {
+      call.end();
     }
   }
 
@@ -183,14 +182,15 @@ export class FileLock implements DistributedLock {
       seen: NotLocked;
       options: AcquireOptions;
       signal: AbortSignal;
-      notify: (position: number, waiters: number) => void;
+      notify: ((info: WaitInfo) => void) | undefined;
     },
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
     this.#fileWaiters.set(name, { sinceMs: performance.now(), label });
+    this.#queue.countAhead(name, 1);
     try {
-      notify(1, 1 + this.#queue.waiterCount(name));
+      notify?.({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
       for (let last = seen;;) {
         await this.#changes.next(waiter, last, signal);
         signal.throwIfAborted();
@@ -202,6 +202,7 @@ export class FileLock implements DistributedLock {
       }
     } finally {
       this.#fileWaiters.delete(name);
+      this.#queue.countAhead(name, -1);
       this.#changes.leave(waiter);
     }
   }
@@ -215,15 +216,28 @@ export class FileLock implements DistributedLock {
   }
 
   async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
-    options.signal?.throwIfAborted();
+    const { signal, onWait } = options;
+    signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
-    if (turn === null) return null;
+    if (turn === null) {
+      onWait?.({ waiters: this.#waiterCount(name) });
+      return null;
+    }
     let lease: Lease | null = null;
     try {
-      return lease = await this.#tryBriefly(name, turn, options);
+      lease = await this.#tryBriefly(name, turn, options);
     } finally {
       if (lease === null) turn.end();
     }
+    if (signal?.aborted) {
+      await lease?.release();
+      throw signal.reason;
+    }
+    return lease;
+  }
+
+  #waiterCount(name: string): number {
+    return (this.#fileWaiters.has(name) ? 1 : 0) + this.#queue.waiterCount(name);
   }
 
   /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
@@ -232,15 +246,15 @@ export class FileLock implements DistributedLock {
     turn: Turn,
     options: AcquireOptions,
   ): Promise<Lease | null> {
-    const signal = this.#lifetime.waitSignal(options.signal);
-    const { label = this.#lifetime.label } = options;
+    const { signal, label = this.#lifetime.label } = options;
     const how = { looksFirst: false, mayYield: false };
     for (let tries = 0;; tries++) {
       const result = this.#directory.tryLock(name, label, how);
       if (typeof result === "object") return this.#open(name, turn, result, options);
       if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
-      await pause(SYSTEM_CLOCK, 1, signal);
-      signal.throwIfAborted();
+      await pause(SYSTEM_CLOCK, 1);
+      signal?.throwIfAborted();
+      this.#lifetime.ended.throwIfAborted();
     }
   }
 
@@ -287,8 +301,7 @@ export class FileLock implements DistributedLock {
     const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
-    const waiterCount = (waiting ? 1 : 0) + this.#queue.waiterCount(name);
-    return { name, holders: holder ? [holder] : [], waiters, waiterCount };
+    return { name, holders: holder ? [holder] : [], waiters, waiterCount: this.#waiterCount(name) };
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */

@@ -106,15 +106,15 @@ export class MemoryLock implements DistributedLock {
     const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
     const label = this.#labelOf(options);
     await this.#queue.enter(name, { signal, label, onWait, onTurn });
-    return await this.#handOut(lease!);
+    return await this.#handOut(lease!, signal);
   }
 
-  /** Returns a lease to its caller, unless the instance was disposed in the meantime. */
-  async #handOut(lease: ManagedLease): Promise<Lease> {
-    const { ended } = this.#lifetime;
-    if (!ended.aborted) return lease;
+  /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
+  async #handOut(lease: ManagedLease, signal: AbortSignal | undefined): Promise<Lease> {
+    const ending = [signal, this.#lifetime.ended].find((each) => each?.aborted);
+    if (ending === undefined) return lease;
     await lease.release();
-    throw ended.reason;
+    throw ending.reason;
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
@@ -125,12 +125,15 @@ export class MemoryLock implements DistributedLock {
     return await this.#tryOnce(name, read);
   }
 
-  // deno-lint-ignore require-await -- what `onWait` throws must reject
   async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
-    options.signal?.throwIfAborted();
+    const { signal, onWait } = options;
+    signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
-    if (turn !== null) return this.#open(name, turn, options);
-    options.onWait?.({ waiters: this.#queue.waiterCount(name) });
+    const lease = turn && this.#open(name, turn, options);
+    if (lease === null) onWait?.({ waiters: this.#queue.waiterCount(name) });
+    await null; // as with the other strategies, a signal that aborts in the same tick ends the call
+    if (lease !== null) return await this.#handOut(lease, signal);
+    signal?.throwIfAborted();
     return null;
   }
 

@@ -243,10 +243,10 @@ export class RedisLock implements AttachableLock {
 
   /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
   async #steal(name: string, options: AttachableAcquireOptions): Promise<Lease> {
-    const read = this.#read(name, options);
+    const read = this.#read(name, options); // `signal` is excluded
     if (read.ownerId !== undefined) this.#ownerCalls.check(name, read.ownerId);
     const keys = this.#keys(name);
-    const signal = this.#lifetime.waitSignal(read.signal);
+    const signal = this.#lifetime.ended;
     for (let i = 0; i < MAX_STEALS; i++) {
       const { digest } = await this.#ask(this.#budget(name, signal), keys, 0);
       const call = digest === null

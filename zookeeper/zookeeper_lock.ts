@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { AbortWatch } from "../core/time/abort_watch.ts";
 import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
@@ -126,7 +125,6 @@ export class ZooKeeperLock implements DistributedLock {
       sessions,
       queues: new Map(),
       idleLocks: new IdleLocks(engine, sessions),
-      aborts: new AbortWatch(),
       ended: this.#lifetime.ended,
       outage: {
         clock: engine.clock,
@@ -222,8 +220,7 @@ export class ZooKeeperLock implements DistributedLock {
       ...outage,
       lockName: name,
       unavailableAfterMs: Math.min(withinMs, outage.unavailableAfterMs),
-      // A signal of its own: adding a listener to a signal takes longer, the more it has.
-      signal: AbortSignal.any([ended]),
+      signal: ended,
     });
     for (;;) {
       try {

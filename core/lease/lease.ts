@@ -470,9 +470,9 @@ export class ManagedLease implements Lease, ScheduledLease {
     }
   }
 
-  /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */
+  /** Pauses before a retry. */
   #pause(delayMs: number): Promise<void> {
     const { clock, stopped } = this.#context;
-    return pause(clock, delayMs, AbortSignal.any([stopped]));
+    return pause(clock, delayMs, stopped);
   }
 }

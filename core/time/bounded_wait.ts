@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { CallSignal } from "./abort_watch.ts";
 import { abortable, type Clock, TIMED_OUT, within } from "./clock.ts";
 import type {
   AcquireOptions,
@@ -12,6 +13,7 @@ import type {
   WaitInfo,
 } from "../contract/distributed_lock.ts";
 import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
+import { promiseTry } from "../contract/promise_try.ts";
 import { RETRY_MS } from "./outage_budget.ts";
 
 /** How long, in ms, the service may take to answer at the end of a wait. */
@@ -106,8 +108,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
         .finally(() => this.#looks.delete(name));
       this.#looks.set(name, look);
     }
-    // A signal of its own: adding a listener to a signal takes longer, the more it has.
-    return signal === undefined ? look : abortable(look, AbortSignal.any([signal]));
+    return signal === undefined ? look : abortable(look, signal);
   }
 }
 
@@ -124,7 +125,7 @@ class EndableCall<Options extends AcquireOptions> {
   readonly lease: Promise<Lease | null>;
   /** Whether the service has answered that somebody else holds the lock. */
   isAnswered = false;
-  readonly #end = new AbortController();
+  readonly #signal: CallSignal;
   readonly #held = Promise.withResolvers<void>();
 
   constructor(
@@ -133,14 +134,15 @@ class EndableCall<Options extends AcquireOptions> {
     name: string,
     options: Options,
   ) {
-    const { signal: ended } = this.#end;
-    const signal = options.signal === undefined ? ended : AbortSignal.any([options.signal, ended]);
+    const { signal } = this.#signal = new CallSignal(options.signal);
     const onWait = (info: WaitInfo) => {
       this.isAnswered = true;
       this.#held.resolve();
       options.onWait?.(info);
     };
-    this.lease = source[method](name, { ...options, waitMs: undefined, signal, onWait });
+    const terms = { ...options, waitMs: undefined, signal, onWait };
+    this.lease = promiseTry<Lease | null>(() => source[method](name, terms))
+      .finally(() => this.#signal.end());
   }
 
   /** Settles when the service has answered. */
@@ -151,7 +153,7 @@ class EndableCall<Options extends AcquireOptions> {
   /** Ends the call. Resolves with `null`, or with a lease that was granted at the very end. */
   async leave(): Promise<Lease | null> {
     const reason = new DOMException("The time of the wait is over", "TimeoutError");
-    this.#end.abort(reason);
+    this.#signal.abort(reason);
     try {
       return await this.lease;
     } catch (error) {
