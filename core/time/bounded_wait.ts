@@ -22,6 +22,8 @@ export const ANSWER_WITHIN_MS = 1_000;
 const LIMIT_MS = ANSWER_WITHIN_MS + RETRY_MS;
 /** That time passes in so many steps, so that a blocked event loop uses up one of them at most. */
 const STEPS = 7;
+/** On a busy machine the strategy's own limit may be late, and its error says more than ours. */
+const PATIENT_STEPS = 2 * STEPS;
 
 /** The calls of a strategy that a bounded wait is made of. */
 export interface WaitSource<Options extends AcquireOptions> {
@@ -70,7 +72,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
     const { waitMs = 0 } = options;
     const call = new EndableCall(this.#source, waitMs === 0 ? "tryOnce" : "wait", name, options);
     const lease = waitMs === 0
-      ? await this.#inTime(call.lease)
+      ? await this.#inTime(call.lease, PATIENT_STEPS)
       : await within(this.#clock, call.lease, waitMs);
     if (lease !== TIMED_OUT) return lease;
     if (call.isAnswered) return await call.leave();
@@ -78,7 +80,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
     // Without a first answer nobody knows whether the lock is free. The look explains an outage.
     const look = this.#look(name, options.signal);
     look.catch(() => {}); // of interest only if the call stays without an answer
-    await this.#inTime(call.answered()).catch(() => {});
+    await this.#inTime(call.answered(), STEPS).catch(() => {});
     const late = await call.leave();
     if (late !== null || call.isAnswered) return late;
     const { holders } = await look;
@@ -90,7 +92,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
    * Waits for an answer of the service. While the event loop is blocked, requests are not sent and answers
    * are not read: that is not the service's fault.
    */
-  async #inTime<T>(answer: Promise<T>, steps = STEPS): Promise<T | typeof TIMED_OUT> {
+  async #inTime<T>(answer: Promise<T>, steps: number): Promise<T | typeof TIMED_OUT> {
     for (let i = 0; i < steps; i++) {
       const result = await within(this.#clock, answer, LIMIT_MS / STEPS);
       if (result !== TIMED_OUT) return result;
@@ -102,8 +104,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
   #look(name: string, signal: AbortSignal | undefined): Promise<LockSnapshot> {
     let look = this.#looks.get(name);
     if (look === undefined) {
-      // On a busy machine the strategy's own limit may be late, and its error says more than ours.
-      look = this.#inTime(this.#source.look(name), 2 * STEPS)
+      look = this.#inTime(this.#source.look(name), PATIENT_STEPS)
         .then((snapshot) => snapshot === TIMED_OUT ? unanswered(name) : snapshot)
         .finally(() => this.#looks.delete(name));
       this.#looks.set(name, look);
