@@ -96,7 +96,7 @@ export class FileLock implements DistributedLock {
     attach: false,
     shared: false,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
@@ -139,9 +139,9 @@ export class FileLock implements DistributedLock {
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const read = this.#read(name, options);
-    this.#nesting.check(name, read, this.#lifetime.warnings);
-    if (read.waitMs !== undefined) return await this.#bounded.acquire(name, read);
-    return await this.#wait(name, read);
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
   }
 
   /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */

@@ -61,7 +61,7 @@ export class MemoryLock implements DistributedLock {
     attach: false,
     shared: false,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
@@ -93,9 +93,9 @@ export class MemoryLock implements DistributedLock {
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const read = this.#read(name, options);
-    this.#nesting.check(name, read, this.#lifetime.warnings);
-    if (read.waitMs !== undefined) return await this.#bounded.acquire(name, read);
-    return await this.#wait(name, read);
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
   }
 
   async #wait(name: string, options: AcquireOptions): Promise<Lease> {

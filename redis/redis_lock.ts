@@ -98,7 +98,7 @@ export class RedisLock implements AttachableLock {
     attach: true,
     shared: false,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
   readonly request: RequestMethod<AttachableRequestOptions> = requestOn(this, {
     options: ATTACHABLE_OPTIONS,
@@ -112,7 +112,7 @@ export class RedisLock implements AttachableLock {
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
-    wait: (name, options) => this.#begin(name, options, "wait").run() as Promise<Lease>,
+    wait: this.#wait.bind(this),
     tryOnce: (name, options) => this.#begin(name, options, "try", "", ANSWER_WITHIN_MS).run(),
     look: this.#look.bind(this),
   }, this.#timer);
@@ -152,13 +152,16 @@ export class RedisLock implements AttachableLock {
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     try { // not async: that would cost each call one more promise
       const read = this.#read(name, options);
-      this.#nesting.check(name, read, this.#lifetime.warnings);
-      if (read.waitMs !== undefined) return this.#bounded.acquire(name, read);
-      // A wait ends with a lease or rejects.
-      return this.#begin(name, read, "wait").run() as Promise<Lease>;
+      const acquire = () =>
+        read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+      return this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  #wait(name: string, options: AttachableAcquireOptions): Promise<Lease> {
+    return this.#begin(name, options, "wait").run() as Promise<Lease>; // it ends with a lease or rejects
   }
 
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */

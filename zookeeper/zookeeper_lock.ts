@@ -83,7 +83,7 @@ export class ZooKeeperLock implements DistributedLock {
     attach: false,
     shared: false,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
@@ -93,7 +93,7 @@ export class ZooKeeperLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #context: CallContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: async (name, options) => (await this.#begin(name, options, false).acquire())!,
+    wait: this.#wait.bind(this),
     tryOnce: (name, options) => this.#begin(name, options, true, ANSWER_WITHIN_MS).acquire(),
     look: async (name) => {
       this.#lifetime.throwIfEnded();
@@ -149,9 +149,13 @@ export class ZooKeeperLock implements DistributedLock {
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const read = this.#read(name, options);
-    this.#nesting.check(name, read, this.#lifetime.warnings);
-    if (read.waitMs !== undefined) return await this.#bounded.acquire(name, read);
-    return (await this.#begin(name, read, false).acquire())!; // Only `tryAcquire` gets `null`.
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
+  }
+
+  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
+    return (await this.#begin(name, options, false).acquire())!; // Only `tryAcquire` gets `null`.
   }
 
   /**

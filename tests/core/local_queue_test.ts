@@ -48,7 +48,8 @@ Deno.test("LocalQueue.enter() leaves no listener at the signal, however the wait
 /** Waits, and collects the reports as texts: `"2 of 3"`. */
 function waiting(queue: LocalQueue, signal = SIGNAL) {
   const reports: string[] = [];
-  const onWait = ({ position, waiters }: WaitInfo) => void reports.push(`${position} of ${waiters}`);
+  const onWait = ({ position, waiters }: WaitInfo) =>
+    void reports.push(`${position} of ${waiters}`);
   const turn = queue.enter("n", { signal, onWait });
   turn.catch(() => {});
   return { reports, turn };
