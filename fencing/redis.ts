@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { LockSetupError } from "../core/contract/errors.ts";
 import { type OptionTable, readTable, text } from "../core/contract/options.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
@@ -146,6 +147,7 @@ const FENCED_REDIS_OPTIONS = {
  * @param client A client in an adapter, as `RedisLock` takes it.
  * @param options The prefix of the keys.
  * @returns An object that runs commands under a token.
+ * @throws {LockSetupError} If the client is not in an adapter.
  * @throws {TypeError} If an option has a wrong type or is unknown.
  *
  * @example Usage
@@ -173,6 +175,11 @@ export function fencedRedis(
   client: RedisClient,
   options: FencedRedisOptions = {},
 ): FencedRedis {
+  if (typeof client?.send !== "function") {
+    throw new LockSetupError(
+      "Cannot use this Redis client: pass an adapter, as in fencedRedis(nodeRedis(client))",
+    );
+  }
   return new FencedRedis(
     client,
     readTable("fencedRedis()", options, FENCED_REDIS_OPTIONS).keyPrefix,

@@ -35,6 +35,7 @@ import {
   wireRoute,
 } from "./internal/fastify/route.ts";
 import {
+  checkLock,
   type HoldOptions,
   type LockKey,
   type MethodOptions,
@@ -151,9 +152,7 @@ export async function fastifyLock(
   options: FastifyLockOptions,
 ): Promise<void> {
   const { lock, ...given } = options;
-  if (typeof lock?.acquire !== "function") {
-    throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
-  }
+  checkLock("'lock' of fastifyLock()", lock);
   const defaults = readTable("fastifyLock()", given, PLUGIN_OPTIONS) as HoldOptions & MethodOptions;
   app.decorate("locks", lock);
   app.decorateRequest("lease", null);
