@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { LockSetupError } from "../core/contract/errors.ts";
 import { type OptionTable, readTable, text } from "../core/contract/options.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
@@ -147,8 +146,7 @@ const FENCED_REDIS_OPTIONS = {
  * @param client A client in an adapter, as `RedisLock` takes it.
  * @param options The prefix of the keys.
  * @returns An object that runs commands under a token.
- * @throws {LockSetupError} If the client is not in an adapter.
- * @throws {TypeError} If an option has a wrong type or is unknown.
+ * @throws {TypeError} If the client is not in an adapter, or an option has a wrong type or is unknown.
  *
  * @example Usage
  * ```ts ignore
@@ -176,7 +174,7 @@ export function fencedRedis(
   options: FencedRedisOptions = {},
 ): FencedRedis {
   if (typeof client?.send !== "function") {
-    throw new LockSetupError(
+    throw new TypeError(
       "Cannot use this Redis client: pass an adapter, as in fencedRedis(nodeRedis(client))",
     );
   }
