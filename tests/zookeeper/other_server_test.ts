@@ -14,7 +14,7 @@ import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 Deno.test("ZooKeeperLock at a Redis, which waits in silence for more, says that it is one", async () => {
   await using server = await startRedis();
   const locks = new ZooKeeperLock(`127.0.0.1:${server.port}`);
-  for (const options of [{}, { waitMs: scaled(500) }]) {
+  for (const options of [{}, { waitMs: scaled(3_000) }]) {
     const error = await assertRejects(() => locks.acquire("n", options), LockSetupError);
     const message = `Cannot reach ZooKeeper for lock "n": the connection failed ` +
       `(127.0.0.1:${server.port}: it answered "-ERR unknown command`;

@@ -26,6 +26,8 @@ const FIRST_PAUSE_MS = 200;
 const MIN_PAUSE_MS = 600;
 /** The time of an attempt passes in so many steps. */
 const STEPS = 8;
+/** After so many steps a silent server is asked who it is: late, as a busy one only needs more time. */
+const ASK_AT_STEP = 6;
 /** A connection that has lasted for so long, in ms, was of use, even if nothing was requested. */
 const LASTED_MS = 2_000;
 
@@ -263,7 +265,7 @@ class Attempt implements FailedAttempt {
     }, Math.min(leftMs, this.#stepMs));
   }
 
-  /** Asks who listens there, on another socket, if the session is not accepted for two steps. */
+  /** Asks who listens there, on another socket, if the session is not accepted for most of the time. */
   askLater(open: () => Socket, readyEvent: "connect" | "secureConnect"): void {
     this.#askTimer = setTimeout(() => {
       this.#question = open();
@@ -271,7 +273,7 @@ class Attempt implements FailedAttempt {
         this.answer = bytes;
         if (diagnoseAnswer(bytes)?.isSetup) this.#socket.destroy();
       });
-    }, 2 * this.#stepMs);
+    }, ASK_AT_STEP * this.#stepMs);
   }
 
   /** The server has accepted the session. */
