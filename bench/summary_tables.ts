@@ -153,7 +153,10 @@ export const TABLES: readonly SummaryTable[] = [
     contenders: ["holdfast", "curator", "kazoo"],
     rows: [
       ensemble(
-        { en: "free lock, 3 servers: µs per cycle", zh: "空闲锁、3 台服务器：每次加解锁耗时（µs）" },
+        {
+          en: "free lock, 3 servers: µs per cycle",
+          zh: "空闲锁、3 台服务器：每次加解锁耗时（µs）",
+        },
         1,
       ),
       ensemble(
