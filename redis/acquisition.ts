@@ -47,7 +47,7 @@ import {
   type Refused,
   TOMBSTONE_MS,
 } from "./protocol/wire.ts";
-import type { AskTurn } from "./protocol/command_window.ts";
+import type { AskTurn, CommandWindow } from "./protocol/command_window.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure, refusalOf } from "./protocol/failures.ts";
 import { hasSameOwnerId, type LockKeys } from "./protocol/keys.ts";
@@ -216,12 +216,13 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   // grant message that opens no lease makes the call ask while an ask is unanswered.
 
   async #ask(): Promise<void> {
-    const { window } = this.#context.commands;
+    const window = this.#context.commands.windowOf(this.keys.lock);
     const turn = window.take() ? null : window.askTurn(this.#budget.outageSinceMs);
     let answer: AskAnswer | void;
     try {
       // One wait for the slot and the answer: no event is missed between them.
-      answer = await this.#unlessChanged(turn === null ? this.#send() : this.#sendInTurn(turn));
+      const answering = turn === null ? this.#send(window) : this.#sendInTurn(window, turn);
+      answer = await this.#unlessChanged(answering);
     } catch (error) {
       this.#throwIfEnded();
       this.#budget.judge(error);
@@ -238,13 +239,13 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /** Sends an ask when its slot comes, unless the call must do something else by then. */
-  async #sendInTurn(turn: AskTurn): Promise<AskAnswer | void> {
+  async #sendInTurn(window: CommandWindow, turn: AskTurn): Promise<AskAnswer | void> {
     await turn.come;
-    if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send();
+    if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send(window);
   }
 
   /** Sends an ask that has a slot. Notes what the clean-up must know, however late the answer comes. */
-  #send(): Promise<AskAnswer> {
+  #send(window: CommandWindow): Promise<AskAnswer> {
     const { engine: { clock }, commands } = this.#context;
     const { client } = commands;
     const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
@@ -256,12 +257,12 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
     this.#answerWorth = "valid"; // the answer knows of everything that happened before
-    const answered = commands.ask(this, sent, lastMomentMs).then((answer) => {
+    const answered = commands.ask(this, window, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#countAnswer();
       this.#learn(answer);
-      return answer.state === "late" ? this.#onLate(answer) : answer;
+      return answer.state === "late" ? this.#onLate(answer, window, sent) : answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
@@ -318,15 +319,19 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /**
    * The server got the ask too late and did nothing. It answers, so this is no outage. The first time the call
-   * asks again at once, unless another ask is under way: it has kept its slot, so that no later call comes
+   * asks again at once, unless a later ask was sent: it has kept its slot, so that no later call comes
    * before it. After that it pauses, as another ask would not help a server or a process that is behind.
    */
-  #onLate(answer: AskAnswer): AskAnswer | Promise<AskAnswer> {
+  #onLate(
+    answer: AskAnswer,
+    window: CommandWindow,
+    sent: AskSent,
+  ): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
     this.#lateAsks++;
-    const asksAgain = this.#lateAsks === 1 && this.#unanswered === 0 && this.#phase === "asking";
-    if (asksAgain && this.isWanted) return this.#send();
-    this.#context.commands.window.free(true);
+    const asksAgain = this.#lateAsks === 1 && sent === this.#sent && this.#phase === "asking";
+    if (asksAgain && this.isWanted) return this.#send(window);
+    window.free(true);
     return answer;
   }
 
@@ -371,7 +376,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#joinsOutage = false;
     const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
     const nowMs = clock.now();
-    const silentSinceMs = commands.window.silentSinceMs ?? nowMs;
+    const silentSinceMs = commands.windowOf(this.keys.lock).silentSinceMs ?? nowMs;
     const earliestMs = nowMs - Math.max(0, unavailableAfterMs - ASK_LIFE_MS);
     const firstSentMs = this.#firstSent?.nowMs ?? nowMs;
     this.#budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));

@@ -25,7 +25,7 @@ import {
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
 import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
-import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys } from "./keys.ts";
+import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys, slotOf } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
@@ -49,17 +49,19 @@ const NO_TTL = -1;
 /** A token as other libraries write it, redis-py without a TTL, too. */
 const FOREIGN_TOKEN = /^[0-9a-f-]{20,}$/i;
 
-/** What has a slot: an ask, or a script that is wanted whatever happens. */
-type Slot = Pick<Ask, "isWanted">;
-
-const WANTED: Slot = { isWanted: true };
+/** What has a slot in a window: an ask, or a script that is wanted whatever happens. */
+interface Slot {
+  readonly window: CommandWindow;
+  readonly ask?: Ask;
+}
 
 /** Sends scripts, and learns the server's clock. Each run is one command, two after a NOSCRIPT. */
 export class RedisCommands {
   readonly client: RedisClient;
-  readonly window: CommandWindow;
   readonly clocks: ServerClocks;
   readonly #options: RedisCommandsOptions;
+  /** By node: one that does not answer must not take the slots of the others. */
+  readonly #windows = new Map<string | undefined, CommandWindow>();
   /** The urgent scripts that wait for their turn: the last one per script and owner value. */
   readonly #waiting = new Map<string, { args: string[]; readonly answer: Promise<unknown> }>();
   #isMemoryChecked = false;
@@ -67,8 +69,19 @@ export class RedisCommands {
   constructor(client: RedisClient, options: RedisCommandsOptions) {
     this.client = client;
     this.#options = options;
-    this.window = new CommandWindow(options.clock, options.unavailableAfterMs);
     this.clocks = new ServerClocks(client.cluster);
+  }
+
+  /** The window of the node that has the lock now. */
+  windowOf(lockKey: string): CommandWindow {
+    const node = this.client.nodeOf?.(slotOf(lockKey));
+    let window = this.#windows.get(node);
+    if (window === undefined) {
+      const { clock, unavailableAfterMs } = this.#options;
+      window = new CommandWindow(clock, unavailableAfterMs);
+      this.#windows.set(node, window);
+    }
+    return window;
   }
 
   /**
@@ -76,8 +89,14 @@ export class RedisCommands {
    *
    * @param lastMomentMs The server time in ms after which the ask does nothing; 0 for no limit.
    */
-  ask(ask: Ask, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
+  ask(
+    ask: Ask,
+    window: CommandWindow,
+    sent: AskSent,
+    lastMomentMs: number,
+  ): Promise<AskAnswer> {
     const { keys } = ask;
+    const slot = { window, ask };
     const decode = (reply: unknown): AskAnswer => {
       const answer = decodeAsk(reply);
       this.clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
@@ -86,13 +105,13 @@ export class RedisCommands {
       return answer;
     };
     return ask.mode === "steal"
-      ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), decode, ask)
-      : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, ask);
+      ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), decode, slot)
+      : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, slot);
   }
 
   /** Whether the server has answered others since then. Unknown in a cluster, where another node may have. */
   answersOthersSince(sinceMs: number): boolean {
-    return !this.client.cluster && this.window.answeredAtMs > sinceMs;
+    return !this.client.cluster && this.windowOf("").answeredAtMs > sinceMs;
   }
 
   /** Extends the lock if the owner value still holds it, and confirms a claim. */
@@ -162,8 +181,8 @@ export class RedisCommands {
    * for it ahead of all asks.
    *
    * @param decode Reads the reply.
-   * @param slot What has taken a slot. If it is no longer wanted, a script that the server does not know is not
-   * sent again with its source.
+   * @param taken The slot that was taken. A script that the server does not know is not sent again with its
+   * source for an ask that is no longer wanted.
    * @param request The request of a lease, which learns of its turn.
    */
   #send<T>(
@@ -171,17 +190,16 @@ export class RedisCommands {
     keys: LockKeys,
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
-    slot?: Slot,
+    taken?: Slot,
     request?: LeaseRequest,
   ): Promise<T> {
-    if (slot === undefined && !this.window.take()) {
-      if (request !== undefined) {
-        const turn = this.window.urgentTurn(request);
-        return turn.then(() => this.#send(script, keys, args, decode, WANTED));
-      }
-      return this.#sendInTurn(script, keys, args, decode);
-    }
     const { lock, queue, waiters, token } = keys;
+    const slot = taken ?? { window: this.windowOf(lock) };
+    if (taken === undefined && !slot.window.take()) {
+      if (request === undefined) return this.#sendInTurn(script, keys, args, decode, slot);
+      const turn = slot.window.urgentTurn(request);
+      return turn.then(() => this.#send(script, keys, args, decode, slot));
+    }
     const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
     const onReply = (reply: unknown) => {
       this.#onReply(reply, slot);
@@ -195,7 +213,7 @@ export class RedisCommands {
       reply = Promise.reject(error); // the slot must be freed then, too
     }
     return reply.then(onReply, (error) => {
-      if (!isNoScript(error) || slot?.isWanted === false) throw this.#onFailure(error);
+      if (!isNoScript(error) || slot.ask?.isWanted === false) throw this.#onFailure(error, slot);
       return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(decode);
     });
   }
@@ -209,6 +227,7 @@ export class RedisCommands {
     keys: LockKeys,
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
+    slot: Slot,
   ): Promise<T> {
     const id = turnId(script, keys, args);
     const earlier = this.#waiting.get(id);
@@ -216,9 +235,9 @@ export class RedisCommands {
       if (script !== LEAVE) earlier.args = args;
       if (script !== LEAVE || mergeLeaves(earlier.args, args)) return earlier.answer as Promise<T>;
     }
-    const answer: Promise<T> = this.window.urgentTurn().then(() => {
+    const answer: Promise<T> = slot.window.urgentTurn().then(() => {
       if (this.#waiting.get(id) === waiting) this.#waiting.delete(id);
-      return this.#send(script, keys, waiting.args, decode, WANTED);
+      return this.#send(script, keys, waiting.args, decode, slot);
     });
     const waiting = { args, answer };
     this.#waiting.set(id, waiting);
@@ -230,7 +249,7 @@ export class RedisCommands {
     command: string,
     args: string[],
     key: string,
-    slot?: Slot,
+    slot: Slot,
   ): Promise<unknown> {
     let reply: unknown;
     try {
@@ -238,21 +257,20 @@ export class RedisCommands {
       if (this.client.reset !== undefined) this.#resetUnless(replied);
       reply = await replied;
     } catch (error) {
-      throw this.#onFailure(error);
+      throw this.#onFailure(error, slot);
     }
     this.#onReply(reply, slot);
     return reply;
   }
 
   /** Frees the slot, unless it is of an ask that came too late: that one is sent again before later ones. */
-  #onReply(reply: unknown, slot: Slot | undefined): void {
-    const isAsk = slot !== undefined && slot !== WANTED;
-    if (!isAsk || !isLate(reply)) this.window.free(true);
+  #onReply(reply: unknown, { window, ask }: Slot): void {
+    if (ask === undefined || !isLate(reply)) window.free(true);
   }
 
   /** Frees the slot. Returns the error without the command's arguments, or why no command can be sent. */
-  #onFailure(error: unknown): unknown {
-    this.window.free(refusalOf(error) !== null);
+  #onFailure(error: unknown, { window }: Slot): unknown {
+    window.free(refusalOf(error) !== null);
     hideCommand(error);
     const { unusable } = this.client;
     return unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
@@ -280,9 +298,10 @@ export class RedisCommands {
 
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
-    if (!this.window.take()) await this.window.urgentTurn();
+    const window = this.windowOf("");
+    if (!window.take()) await window.urgentTurn();
     try {
-      const info = await this.#sendCommand("INFO", ["memory"], "");
+      const info = await this.#sendCommand("INFO", ["memory"], "", { window });
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
     } catch {

@@ -1,11 +1,11 @@
 /**
- * Leaves that wait for a slot: what is sent for several of one owner value.
+ * Commands that wait for a slot: for which node, and what is sent for several leaves of one owner value.
  */
 import { assertEquals } from "@std/assert";
 import { Warnings } from "../../../core/contract/warnings.ts";
 import { MAX_UNANSWERED } from "../../../redis/protocol/command_window.ts";
 import { RedisCommands } from "../../../redis/protocol/commands.ts";
-import { lockKeys } from "../../../redis/protocol/keys.ts";
+import { lockKeys, slotOf } from "../../../redis/protocol/keys.ts";
 import { LEAVE } from "../../../redis/protocol/scripts.ts";
 import { DONE, FINISHED, GONE, NOTIFIED, SEARCHING } from "../../../redis/protocol/wire.ts";
 import { FakeClock, settle } from "../../../testing/core/fake_clock.ts";
@@ -18,7 +18,7 @@ const FIRST_ARGUMENT = 6;
 const FREE_LOCK = [null, null, -2, 0, 0, []];
 
 /** Commands on a client that keeps each one until the test answers it. */
-function open() {
+function open(nodeOf?: (slot: number) => string) {
   const leaves: { readonly args: string[]; answer(reply: unknown): void }[] = [];
   const others: ((reply: unknown) => void)[] = [];
   const client = {
@@ -29,7 +29,8 @@ function open() {
       return promise;
     },
     epoch: 1,
-    cluster: false,
+    cluster: nodeOf !== undefined,
+    ...(nodeOf === undefined ? {} : { nodeOf }),
   };
   const limits = { commandTimeoutMs: NEVER_MS, unavailableAfterMs: NEVER_MS };
   const warnings = new Warnings(() => {});
@@ -51,6 +52,14 @@ function open() {
   };
   return { commands, leaves, query, answerAll };
 }
+
+Deno.test("RedisCommands sends a command to a node while as many as may be are unanswered by another", () => {
+  const slot = slotOf(KEYS.lock);
+  const { commands, leaves, query } = open((other) => other === slot ? "a" : "b");
+  query(MAX_UNANSWERED + 1);
+  commands.leave(KEYS, "v", 0, false);
+  assertEquals(leaves.length, 1);
+});
 
 for (const ahead of [0, 1]) {
   Deno.test(`RedisCommands.leave() is sent with its own tombstone when an earlier leave still searches, with ${ahead} commands ahead`, async () => {
