@@ -19,7 +19,6 @@ import {
   isLate,
   type LeaveAnswer,
   leaveArguments,
-  mergeLeaves,
   type QueryAnswer,
   stealArguments,
 } from "./wire.ts";
@@ -62,8 +61,8 @@ export class RedisCommands {
   readonly #options: RedisCommandsOptions;
   /** By node: one that does not answer must not take the slots of the others. */
   readonly #windows = new Map<string | undefined, CommandWindow>();
-  /** The urgent scripts that wait for their turn: the last one per script and owner value. */
-  readonly #waiting = new Map<string, { args: string[]; readonly answer: Promise<unknown> }>();
+  /** The queries that wait for their turn: in an outage callers repeat them. */
+  readonly #queries = new Map<string, Promise<QueryAnswer>>();
   #isMemoryChecked = false;
 
   constructor(client: RedisClient, options: RedisCommandsOptions) {
@@ -154,8 +153,6 @@ export class RedisCommands {
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
       for (let i = 0; i < MAX_SEARCHES; i++) {
-        const later = this.#waiting.get(turnId(LEAVE, keys, args));
-        if (later !== undefined) return void await later.answer; // it goes on with the search
         const leave = await this.#send(LEAVE, keys, args, decodeLeave);
         if (!leave.isNotified) this.#warnOfPublish();
         if (!leave.isSearching) return;
@@ -171,14 +168,24 @@ export class RedisCommands {
     );
   }
 
-  /** Reads the holder and the waiters. The server lists 64 waiters at most. */
+  /** Reads the holder and the waiters. The server lists 64 waiters at most. Those that wait for a slot share one. */
   query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
-    return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery);
+    const id = `${maxWaiters} ${keys.lock}`;
+    let answer = this.#queries.get(id);
+    if (answer !== undefined) return answer;
+    let isQueued = false;
+    answer = this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery, undefined, {
+      byMs: 0,
+      onQueued: () => isQueued = true,
+      onTurn: () => this.#queries.delete(id),
+    });
+    if (isQueued) this.#queries.set(id, answer);
+    return answer;
   }
 
   /**
    * Sends a script, and frees its slot when it is answered. A script that has no slot yet takes one, or waits
-   * for it ahead of all asks.
+   * for it.
    *
    * @param decode Reads the reply.
    * @param taken The slot that was taken. A script that the server does not know is not sent again with its
@@ -196,7 +203,6 @@ export class RedisCommands {
     const { lock, queue, waiters, token } = keys;
     const slot = taken ?? { window: this.windowOf(lock) };
     if (taken === undefined && !slot.window.take()) {
-      if (request === undefined) return this.#sendInTurn(script, keys, args, decode, slot);
       const turn = slot.window.urgentTurn(request);
       return turn.then(() => this.#send(script, keys, args, decode, slot));
     }
@@ -216,32 +222,6 @@ export class RedisCommands {
       if (!isNoScript(error) || slot.ask?.isWanted === false) throw this.#onFailure(error, slot);
       return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(decode);
     });
-  }
-
-  /**
-   * Waits for a slot. If the same script for the same owner value waits already, one of them is sent, as the
-   * answer to both: retries during an outage do not add up.
-   */
-  #sendInTurn<T>(
-    script: Script,
-    keys: LockKeys,
-    args: string[],
-    decode: (reply: unknown) => T | Promise<T>,
-    slot: Slot,
-  ): Promise<T> {
-    const id = turnId(script, keys, args);
-    const earlier = this.#waiting.get(id);
-    if (earlier !== undefined) {
-      if (script !== LEAVE) earlier.args = args;
-      if (script !== LEAVE || mergeLeaves(earlier.args, args)) return earlier.answer as Promise<T>;
-    }
-    const answer: Promise<T> = slot.window.urgentTurn().then(() => {
-      if (this.#waiting.get(id) === waiting) this.#waiting.delete(id);
-      return this.#send(script, keys, waiting.args, decode, slot);
-    });
-    const waiting = { args, answer };
-    this.#waiting.set(id, waiting);
-    return answer;
   }
 
   /** Sends a command that has a slot, and frees the slot when it is answered. */
@@ -308,11 +288,6 @@ export class RedisCommands {
       // The user may lack the right to INFO. Locks work without this check.
     }
   }
-}
-
-/** What a script that waits for its turn has in common with those that it is merged with. */
-function turnId({ sha1 }: Script, { lock }: LockKeys, [value]: string[]): string {
-  return `${sha1} ${value} ${lock}`;
 }
 
 /** Whether the key of a lock that is held has no TTL, and no holder of this library is known. */

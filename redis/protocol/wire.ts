@@ -82,18 +82,6 @@ export function leaveArguments(
   return args;
 }
 
-/**
- * Makes a leave that is not sent yet do the work of a later one of the same owner value, too. The tombstone is
- * the longer one, as either caller may need it. The later caller knows more of the lock, so it may keep what
- * the earlier one would free. Returns false if it frees what the earlier one keeps: nothing does the work of both.
- */
-export function mergeLeaves(earlier: string[], later: string[]): boolean {
-  if (earlier[3] === KEEP && later[3] !== KEEP) return false;
-  earlier[1] = String(Math.max(Number(earlier[1]), Number(later[1])));
-  if (later[3] === KEEP) earlier[3] = KEEP;
-  return true;
-}
-
 /** First item of a reply to an ask or a steal: the caller holds the lock. */
 export const GRANTED = 1;
 /** The same: the caller is in the queue. */

@@ -1,5 +1,5 @@
 /**
- * Commands that wait for a slot: for which node, and what is sent for several leaves of one owner value.
+ * Commands that wait for a slot: for which node, and what is sent for several of one lock.
  */
 import { assertEquals } from "@std/assert";
 import { Warnings } from "../../../core/contract/warnings.ts";
@@ -50,7 +50,7 @@ function open(nodeOf?: (slot: number) => string) {
       await answerQuery();
     }
   };
-  return { commands, leaves, query, answerAll };
+  return { commands, leaves, others, query, answerAll };
 }
 
 Deno.test("RedisCommands sends a command to a node while as many as may be are unanswered by another", () => {
@@ -78,11 +78,12 @@ for (const ahead of [0, 1]) {
     assertEquals(leaves.map(({ args }) => args), [
       ["v", "0", "handoff"],
       ["v", "2000", "handoff"],
+      ["v", "0", "handoff"], // the search goes on
     ]);
   });
 }
 
-Deno.test("RedisCommands.leave() goes on with a search that waits for a slot, and later leaves join it", async () => {
+Deno.test("RedisCommands.leave() goes on with a search that waits for a slot, and later leaves are sent as they are", async () => {
   const { commands, leaves, query, answerAll } = open();
   const first = commands.leave(KEYS, "v", 0, false);
   query(MAX_UNANSWERED);
@@ -92,48 +93,22 @@ Deno.test("RedisCommands.leave() goes on with a search that waits for a slot, an
   await answerAll();
   assertEquals((await first).answer.state, "released");
   await second;
-  assertEquals(leaves.slice(1).map(({ args }) => args), [["v", "2000", "handoff", "keep"]]);
+  assertEquals(leaves.slice(1).map(({ args }) => args), [
+    ["v", "0", "handoff"],
+    ["v", "2000", "handoff", "keep"],
+  ]);
 });
 
-Deno.test("RedisCommands.leave() goes on with a search as leaves that were sent as one need it", async () => {
-  const { commands, leaves, query, answerAll } = open();
+Deno.test("RedisCommands.query() sends one command for the queries of one lock that wait for a slot", async () => {
+  const { commands, query, others, answerAll } = open();
   query(MAX_UNANSWERED);
-  const both = [commands.leave(KEYS, "v", 2_000, false), commands.leave(KEYS, "v", 90_000, true)];
-  query(1);
-  await answerAll((leave) => leave === leaves[0] ? SEARCHING : FINISHED);
-  await Promise.all(both);
-  const sent = ["v", "90000", "handoff", "keep"];
-  assertEquals(leaves.map(({ args }) => args), [sent, sent]);
-});
-
-Deno.test("RedisCommands.leave() sends one command for leaves of one value that wait: with the longest tombstone, and what the last one says of the lock", async () => {
-  const keep = "keep";
-  /** The leaves as [tombstone, whether it keeps the lock]; what is sent. */
-  const cases: [leaves: [number, boolean][], sent: string[][]][] = [
-    [[[0, false], [2_000, false]], [["2000"]]],
-    [[[2_000, false], [0, false]], [["2000"]]],
-    [[[90_000, false], [2_000, false], [0, false]], [["90000"]]],
-    [[[2_000, true], [0, true]], [["2000", keep]]],
-    [[[2_000, false], [0, true]], [["2000", keep]]], // the later one knows of another call
-    // What is to be kept is not freed for it, and what is to be freed is not kept.
-    [[[2_000, true], [0, false]], [["2000", keep], ["0"]]],
-    [[[0, true], [0, false], [2_000, false]], [["0", keep], ["2000"]]],
-  ];
-  for (const [wanted, sent] of cases) {
-    const { commands, leaves, query, answerAll } = open();
-    query(MAX_UNANSWERED);
-    const answers = wanted.map(([tombstoneMs, keepsLock]) =>
-      commands.leave(KEYS, "v", tombstoneMs, keepsLock)
-    );
-    await answerAll();
-    for (const { answer } of await Promise.all(answers)) assertEquals(answer.state, "gone");
-    const expected = sent.map(([tombstone, ...rest]) => ["v", tombstone, "handoff", ...rest]);
-    assertEquals(leaves.map(({ args }) => args), expected);
-    // Nothing of them is left: the next one is a command of its own.
-    query(MAX_UNANSWERED);
-    const next = commands.leave(KEYS, "v", 0, false);
-    await answerAll();
-    await next;
-    assertEquals(leaves.at(-1)!.args, ["v", "0", "handoff"]);
-  }
+  const shared = [commands.query(KEYS, 0), commands.query(KEYS, 0)];
+  const own = commands.query(KEYS, 1);
+  for (let i = 0; i < MAX_UNANSWERED; i++) others.shift()!(FREE_LOCK);
+  await settle();
+  assertEquals(others.length, 2);
+  const later = commands.query(KEYS, 0); // theirs may be executed already
+  assertEquals(others.length, 3);
+  await answerAll();
+  await Promise.all([...shared, own, later]);
 });
