@@ -4,17 +4,20 @@
  * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_, to _attach_ (to what its owner id
  *    holds), or to _steal_ (from the holder that was read before). An ask that fails is sent again until the
  *    outage budget is used up. The answer says: granted; queued; held (a call that does not wait ends without
- *    a lease); late or searching (the call asks again); or ended (a tombstone refuses it, and it fails).
+ *    a lease); late (the call asks again, and fails at the 8th in a row unless it has been queued); searching
+ *    (it asks again); or ended (a tombstone refuses it, and it fails).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
- *    its ticket: at intervals, and when the holder's TTL is over. All ask if an answer, "queued" or "granted",
- *    says that the server knows fewer of them than there are, or if one of them has found an outage.
+ *    its ticket: at intervals, when the holder's TTL is over, and when messages may be lost. All ask if an
+ *    answer, "queued" or "granted", says that the server knows fewer of them than there are, or if one of them
+ *    has found an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
  *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
  *    extends the claim to a whole TTL. If the message is lost, an answer to another waiter makes it ask.
  * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
  *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant
  *    on the same client, the message "stolen", the answer "queued" or "held" to a later call of its owner id.
- * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified).
+ * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified
+ *    that the lock is free, and asks).
  * 6. A call that ends without a lease _cleans up_: it waits for the answers to its asks, and leaves if the server
  *    knows the call, or may still execute a copy of an ask. Against such a copy this leave, and that of a
  *    release, writes a tombstone.
