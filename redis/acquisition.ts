@@ -72,19 +72,15 @@ export interface CallContext {
   readonly commands: RedisCommands;
   readonly waiters: Waiters;
   readonly held: HeldLeases;
-  /** Aborts at disposal. */
   readonly ended: AbortSignal;
-  /** How long in ms an outage may last before a call gives up. */
   readonly unavailableAfterMs: number;
 }
 
-/** The arguments and options of a call. */
 export interface AcquisitionTerms extends Omit<Ask, "inbox" | "ticket" | "isWanted"> {
   readonly name: string;
   readonly ownerId: string;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
-  /** Whether the lease is not released at disposal. */
   readonly outlivesDisposal: boolean;
   readonly signal: AbortSignal | undefined;
   readonly onWait: ((info: WaitInfo) => void) | undefined;
@@ -137,7 +133,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   /** Ends the current wait of the call, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
   #lastReport: WaitInfo = {};
-  /** In a row. */
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
   #joinsOutage = false;
@@ -241,7 +236,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
-  /** Sends an ask when its slot comes, unless the call must do something else by then. */
   async #sendInTurn(window: CommandWindow, turn: AskTurn): Promise<AskAnswer | void> {
     await turn.come;
     if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send(window);
@@ -343,7 +337,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return this.#budget.unavailable(new Error(`Each of the last ${late}`));
   }
 
-  /** The lock is not granted, and the call does not wait. */
   #refuse({ waiters, leftMs }: Refused): void {
     if (this.mode === "try") this.#terms.onWait?.({ waiters, ...remaining(leftMs) });
     this.#enter("over");
@@ -351,7 +344,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   // Waiting in the queue.
 
-  /** The server has queued the call. It keeps the ticket of its first answer. */
   #enqueue(answer: Queued, sent: AskSent): void {
     const { position, waiters, leftMs, serverMs } = answer;
     const { onWait } = this.#terms;
@@ -436,7 +428,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#wake?.();
   }
 
-  /** Changes the phase. A different one ends the wait of the call. */
   #enter(phase: "asking" | "queued" | "granted" | "over"): void {
     const isOther = phase !== this.#phase;
     this.#phase = phase;
@@ -457,10 +448,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   // The grant.
 
-  /**
-   * Opens a lease for a grant that arrived as a message, if more than half of its claim is left and the
-   * lease is renewed automatically. Otherwise the call asks once more.
-   */
   #accept(): void {
     const { message: { serverMs, claimMs, fencingToken }, receivedMs } = this.#grant!;
     const { waiters, engine } = this.#context;
@@ -578,7 +565,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     }
   }
 
-  /** Resolves when no ask is unanswered. The call sends none any more. */
   #answered(): Promise<void> {
     if (this.#unanswered === 0) return Promise.resolve();
     this.#whenAnswered ??= Promise.withResolvers();
@@ -592,12 +578,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 }
 
-/** Left out where the holder's lock has no TTL. */
 function remaining(leftMs: number): Pick<WaitInfo, "remainingMs"> {
   return leftMs < 0 ? {} : { remainingMs: leftMs };
 }
 
-/** The answer to a release that Redis refuses for good; `null` if the failure is of another kind. */
 function refusedForGood(cause: unknown): ReleaseAnswer | null {
   const { kind, reason } = classifyFailure(cause);
   if (kind !== "refused") return null;

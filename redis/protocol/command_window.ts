@@ -26,7 +26,6 @@ interface UrgentTurn extends Timed {
   reject(error: Error): void;
 }
 
-/** The wait of an ask for its slot. */
 export class AskTurn implements Timed {
   readonly atMs: number;
   readonly order: number;
@@ -88,7 +87,6 @@ export class CommandWindow {
   readonly #renewals = new TimeHeap<UrgentTurn>();
   /** Releases, and what other calls wait for. */
   readonly #releases = new TimeHeap<UrgentTurn>();
-  /** The next slot of the round. */
   #place = 1;
   /** In the order in which their outages began: the first one is the first to fail. */
   readonly #asks = new TimeHeap<AskTurn>();
@@ -98,7 +96,6 @@ export class CommandWindow {
   #stepStartMs = 0;
   /** The same at the last answer. */
   #answeredMs = 0;
-  /** The timer of the current step; `null` if no ask waits. */
   #cancelTimer: Cancel | null = null;
 
   constructor(clock: Clock, unavailableAfterMs: number) {

@@ -33,11 +33,8 @@ const MAX_SEARCHES = 256;
 
 export interface RedisCommandsOptions {
   readonly clock: Clock;
-  /** How long in ms a command may go unanswered before a client with `reset` is reset. */
   readonly commandTimeoutMs: number;
-  /** How long in ms an ask waits for its turn while nothing is answered. */
   readonly unavailableAfterMs: number;
-  /** Whether a release makes the next waiter the owner; otherwise it notifies it to race. */
   readonly handoff: boolean;
   readonly warnings: Warnings;
 }
@@ -71,7 +68,6 @@ export class RedisCommands {
     this.clocks = new ServerClocks(client.cluster);
   }
 
-  /** The window of the node that has the lock now. */
   windowOf(lockKey: string): CommandWindow {
     const node = this.client.nodeOf?.(slotOf(lockKey));
     let window = this.#windows.get(node);
@@ -113,7 +109,6 @@ export class RedisCommands {
     return !this.client.cluster && this.windowOf("").answeredAtMs > sinceMs;
   }
 
-  /** Extends the lock if the owner value still holds it, and confirms a claim. */
   renew(
     keys: LockKeys,
     value: string,
@@ -224,7 +219,6 @@ export class RedisCommands {
     });
   }
 
-  /** Sends a command that has a slot, and frees the slot when it is answered. */
   async #sendCommand(
     command: string,
     args: string[],
@@ -290,7 +284,6 @@ export class RedisCommands {
   }
 }
 
-/** Whether the key of a lock that is held has no TTL, and no holder of this library is known. */
 function isHeldForever(answer: AskAnswer): boolean {
   if (answer.state === "queued") return answer.leftMs === NO_TTL && !answer.holderIsOurs;
   return answer.state === "held" && answer.leftMs === NO_TTL;

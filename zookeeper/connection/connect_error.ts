@@ -12,7 +12,6 @@ export class BadServersError extends Error {
   override readonly name = "BadServersError";
 }
 
-/** One attempt that failed. */
 export interface FailedAttempt {
   /** Left out if the servers could not even be listed. */
   readonly server?: ServerAddress;
@@ -26,23 +25,19 @@ export interface FailedAttempt {
   readonly phase: "resolve" | "connect" | "handshake" | "session" | "accepted";
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;
-  /** Whether the server was too slow. */
   readonly isLate?: boolean;
   /** Whether the socket speaks TLS, and with a certificate of the client. */
   readonly tls?: "none" | "anonymous" | "certified";
 }
 
 interface Diagnosis {
-  /** The error's code, or what has happened. */
   readonly what: string;
-  /** The things to check. */
   readonly advice: string;
   /** Whether no later attempt can succeed before somebody changes something. */
   readonly isSetup?: boolean;
 }
 
 const HANDSHAKE_ENDED = "it ended the TLS handshake";
-/** Maximum number of servers that a message names. */
 const MAX_NAMED = 3;
 
 /** Why no server could be connected to. Its message names what the servers answered. */

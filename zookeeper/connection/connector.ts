@@ -49,7 +49,6 @@ export class Connector {
   #unproven: Attempt | null = null;
   #attemptedMs = -Infinity;
   #pauseMs = 0;
-  /** `null` unless there is a pause. */
   #endPause: (() => void) | null = null;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
   #hasConnected = false;
@@ -63,7 +62,6 @@ export class Connector {
     this.#round = this.#rotation.round();
   }
 
-  /** Whether there is a socket whose session is not accepted yet. */
   get isAttempting(): boolean {
     return this.#attempt !== null;
   }
@@ -97,7 +95,6 @@ export class Connector {
     }
   }
 
-  /** The server has accepted the session. */
   accepted(): void {
     const attempt = this.#unproven = this.#attempt;
     this.#attempt = null;
@@ -214,7 +211,6 @@ class Attempt implements FailedAttempt {
   readonly tls: Required<FailedAttempt>["tls"];
   phase: FailedAttempt["phase"] = "connect";
   isLate = false;
-  /** When the session was accepted, in monotonic ms. */
   acceptedMs = NaN;
   /** The first error, which is the cause of all others. */
   error: unknown;
@@ -255,20 +251,17 @@ class Attempt implements FailedAttempt {
     }, Math.min(leftMs, this.#stepMs));
   }
 
-  /** The server has accepted the session. */
   accept(): void {
     this.end();
     this.phase = "accepted";
     this.acceptedMs = performance.now();
   }
 
-  /** Its time is not limited any more. */
   end(): void {
     clearTimeout(this.#timer);
   }
 }
 
-/** Whether two attempts were made at the same address of the same server. */
 function isSamePlace(a: FailedAttempt, b: FailedAttempt): boolean {
   return a.server?.host === b.server?.host && a.server?.port === b.server?.port &&
     a.address === b.address;

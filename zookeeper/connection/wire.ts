@@ -16,7 +16,6 @@ export const MAX_FRAME_BYTES: number = 16 * 2 ** 20;
 
 /** A frame begins with its length, which does not count these bytes. */
 const LENGTH_BYTES = 4;
-/** Where a frame has the number of its request. */
 export const XID_AT = LENGTH_BYTES;
 /** Where a reply has the last zxid of the server. */
 const ZXID_AT = 8;
@@ -29,7 +28,6 @@ const NOTHING = Buffer.alloc(0);
 /** The bytes of a server do not follow the protocol. No request on that connection can be answered. */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
-  /** Whether they are bytes of TLS. */
   readonly isTls: boolean;
 
   constructor(message: string, isTls = false) {
@@ -57,7 +55,6 @@ export class Replies {
   #byteCount = 0;
   #at = BODY_AT;
 
-  /** Whether a frame has arrived in part. */
   get isPartial(): boolean {
     return this.#byteCount > 0;
   }
@@ -104,7 +101,6 @@ export class Replies {
     return this.#chunks[0]!;
   }
 
-  /** Copies the server's last zxid. */
   copyZxid(target: Buffer): void {
     this.frame.copy(target, 0, ZXID_AT, CODE_AT);
   }
@@ -133,7 +129,6 @@ export class Replies {
     return all;
   }
 
-  /** Reads the metadata of a znode. */
   stat(): Omit<Znode, "data"> & { readonly pzxid: bigint } {
     // czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, length of data, children, pzxid
     const at = this.#skip(68);
