@@ -135,6 +135,7 @@ function unlock(file: OpenFile): void {
   try {
     file.unlock();
   } catch {
+    // The close follows.
   }
 }
 
