@@ -130,7 +130,7 @@ export class CommandWindow {
   /**
    * Waits for a slot, ahead of asks.
    *
-   * @param request The request of a lease, which learns of its turn, and may decline it. Then this rejects.
+   * @param request Learns of its turn, and may decline it. Then this rejects.
    */
   urgentTurn(request?: LeaseRequest): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();

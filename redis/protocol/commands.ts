@@ -58,8 +58,6 @@ export class RedisCommands {
   readonly #options: RedisCommandsOptions;
   /** By node: one that does not answer must not take the slots of the others. */
   readonly #windows = new Map<string | undefined, CommandWindow>();
-  /** The queries that wait for their turn: in an outage callers repeat them. */
-  readonly #queries = new Map<string, Promise<QueryAnswer>>();
   #isMemoryChecked = false;
 
   constructor(client: RedisClient, options: RedisCommandsOptions) {
@@ -163,19 +161,9 @@ export class RedisCommands {
     );
   }
 
-  /** Reads the holder and the waiters. The server lists 64 waiters at most. Those that wait for a slot share one. */
-  query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
-    const id = `${maxWaiters} ${keys.lock}`;
-    let answer = this.#queries.get(id);
-    if (answer !== undefined) return answer;
-    let isQueued = false;
-    answer = this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery, undefined, {
-      byMs: 0,
-      onQueued: () => isQueued = true,
-      onTurn: () => this.#queries.delete(id),
-    });
-    if (isQueued) this.#queries.set(id, answer);
-    return answer;
+  /** Reads the holder and the waiters. The server lists 64 waiters at most. */
+  query(keys: LockKeys, maxWaiters: number, request?: LeaseRequest): Promise<QueryAnswer> {
+    return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery, undefined, request);
   }
 
   /**
@@ -185,7 +173,7 @@ export class RedisCommands {
    * @param decode Reads the reply.
    * @param taken The slot that was taken. A script that the server does not know is not sent again with its
    * source for an ask that is no longer wanted.
-   * @param request The request of a lease, which learns of its turn.
+   * @param request Learns of its turn.
    */
   #send<T>(
     script: Script,

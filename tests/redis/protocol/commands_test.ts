@@ -1,5 +1,5 @@
 /**
- * Commands that wait for a slot: for which node, and what is sent for several of one lock.
+ * Commands that wait for a slot: for which node, and what is sent for several leaves of one value.
  */
 import { assertEquals } from "@std/assert";
 import { Warnings } from "../../../core/contract/warnings.ts";
@@ -50,7 +50,7 @@ function open(nodeOf?: (slot: number) => string) {
       await answerQuery();
     }
   };
-  return { commands, leaves, others, query, answerAll };
+  return { commands, leaves, query, answerAll };
 }
 
 Deno.test("RedisCommands sends a command to a node while as many as may be are unanswered by another", () => {
@@ -97,18 +97,4 @@ Deno.test("RedisCommands.leave() goes on with a search that waits for a slot, an
     ["v", "0", "handoff"],
     ["v", "2000", "handoff", "keep"],
   ]);
-});
-
-Deno.test("RedisCommands.query() sends one command for the queries of one lock that wait for a slot", async () => {
-  const { commands, query, others, answerAll } = open();
-  query(MAX_UNANSWERED);
-  const shared = [commands.query(KEYS, 0), commands.query(KEYS, 0)];
-  const own = commands.query(KEYS, 1);
-  for (let i = 0; i < MAX_UNANSWERED; i++) others.shift()!(FREE_LOCK);
-  await settle();
-  assertEquals(others.length, 2);
-  const later = commands.query(KEYS, 0); // theirs may be executed already
-  assertEquals(others.length, 3);
-  await answerAll();
-  await Promise.all([...shared, own, later]);
 });
