@@ -184,14 +184,13 @@ export class CommandWindow {
     ask!.onSlot();
   }
 
-  /** Requests that are of no use any more lose their turns. */
+  /** Requests that are of no use any more lose their turns. The clean-ups of lost leases go last. */
   #nextUrgent(): UrgentTurn | undefined {
     const isRenewalDue = this.#place % 2 === 0;
-    const [due, other] = isRenewalDue
-      ? [this.#renewals, this.#releases]
-      : [this.#releases, this.#renewals];
     for (;;) {
-      const first = due.first ?? other.first;
+      const [renewal, release] = [this.#renewals.first, this.#releases.first];
+      const takesRenewal = release === undefined || (isRenewalDue && renewal?.atMs !== Infinity);
+      const first = takesRenewal ? renewal ?? release : release;
       if (first === undefined) return undefined;
       first.queue.delete(first);
       if (first.request?.onTurn() !== false) return first;
