@@ -288,9 +288,10 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
+    const grantedMs = Math.min(this.#grant.ttlMs, Math.max(this.#grant.validMs, this.#validMs));
     const attempt = new Attempt(
       clock,
-      this.#validMs,
+      grantedMs,
       this.#deadlineMs,
       Infinity,
       () => this.#canBeSaved(),
