@@ -49,8 +49,9 @@ Deno.test("the calls that the page about migrating names refuse an old option", 
     await assertRejects(() => locks.acquire("n", old), TypeError, "retryCount");
     await assertRejects(() => locks.tryAcquire("n", old), TypeError, "retryCount");
     await assertRejects(() => locks.query("n", old), TypeError, "retryCount");
-    await assertRejects(() => locks.request("n", old, () => "ran"), TypeError, "retryCount");
   }
+  await assertRejects(() => redis.request("n", old, () => {}), TypeError, "retryCount");
+  await assertRejects(() => memory.request("n", old, () => {}), TypeError, "retryCount");
   await assertRejects(() => redis.attach("n", crypto.randomUUID(), old), TypeError, "retryCount");
 });
 
