@@ -7,7 +7,7 @@ import { setImmediate as turn } from "node:timers/promises";
 const [strategy, address, count] = process.argv.slice(2);
 const { signal } = new AbortController();
 const FLOWS = 64;
-const NAMES = 32;
+const NAMES = 48;
 /** Compilation takes its time, too. */
 const WARM_UP = Math.min(20_000, Number(count) / 5);
 
