@@ -52,6 +52,8 @@ Deno.test("the calls that the page about migrating names refuse an old option", 
     const { request } = locks as DistributedLock;
     await assertRejects(() => request("n", old, () => {}), TypeError, "retryCount");
   }
+  await assertRejects(() => redis.request("n", old, () => {}), TypeError, "retryCount");
+  await assertRejects(() => memory.request("n", old, () => {}), TypeError, "retryCount");
   await assertRejects(() => redis.attach("n", crypto.randomUUID(), old), TypeError, "retryCount");
 });
 
