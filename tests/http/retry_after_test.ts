@@ -2,10 +2,14 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { FileLock } from "../../file/mod.ts";
 import { fetchLock, type FetchLockOptions } from "../../http/mod.ts";
-import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { HoldTimes } from "../../http/internal/hold_times.ts";
+import { type DistributedLock, type Lease, MemoryLock } from "../../mod.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 const REQUESTS = 60;
+/** How long a request holds the lock: longer than the least time that is told to a client. */
+const HOLD_MS = 150;
 
 interface Refusal {
   readonly seconds: number;
@@ -44,15 +48,19 @@ Deno.test("fetchLock() spreads Retry-After over half of the holder's remaining t
   assertSpread(refused.map(({ seconds }) => seconds), 9, 15);
 });
 
-Deno.test("fetchLock() takes Retry-After from retryAfterMs, and asks no lock for the holder then", async () => {
-  const unasked = (inner: DistributedLock): DistributedLock => ({
+/** A lock that is never asked for its holder. */
+function unasked(inner: DistributedLock): DistributedLock {
+  return {
     capabilities: inner.capabilities,
     acquire: (...args) => inner.acquire(...args),
     tryAcquire: (...args) => inner.tryAcquire(...args),
     request: (...args: unknown[]) => (inner.request as (...args: unknown[]) => never)(...args),
     query: () => Promise.reject(new Error("One more command")),
     [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
-  });
+  };
+}
+
+Deno.test("fetchLock() takes Retry-After from retryAfterMs, and asks no lock for the holder then", async () => {
   const soon = await refusals({ retryAfterMs: 200 }, unasked);
   assertSpread(soon.map(({ ms }) => ms), 200, 300);
   assertEquals(new Set(soon.map(({ seconds }) => seconds)), new Set([1]));
@@ -76,6 +84,58 @@ Deno.test("fetchLock() does not ask for the holder of a file's lock, whose end n
     new Request("http://localhost/"),
   );
   assertEquals([response.status, queries], [409, 0]);
+});
+
+Deno.test("fetchLock() takes Retry-After from how long requests have held the lock, once it knows", async () => {
+  await using locks = new MemoryLock();
+  const heldMs: number[] = [];
+  const handler = fetchLock(unasked(locks), "key")(async () => {
+    const startMs = performance.now();
+    await waitUntil("the time is over", () => performance.now() - startMs >= HOLD_MS);
+    heldMs.push(performance.now() - startMs);
+    return new Response();
+  });
+  const send = () => handler(new Request("http://localhost/"));
+  const startMs = performance.now();
+  assertEquals((await send()).status, 200);
+  const atMostMs = performance.now() - startMs;
+  // With a lease that still lasts for a minute.
+  await using _lease = await locks.acquire("key", { maxHoldMs: 60_000 });
+  const refused = await send();
+  assertEquals(refused.status, 409);
+  const { retryAfterMs } = await refused.json();
+  assert(retryAfterMs >= heldMs[0]!, `${retryAfterMs} ms, held for ${heldMs} ms`);
+  assert(retryAfterMs <= Math.ceil(1.5 * atMostMs), `${retryAfterMs} ms, for ${atMostMs} ms`);
+});
+
+Deno.test("fetchLock() does not count a hold that ended with a loss", async () => {
+  await using locks = new MemoryLock();
+  const handler = fetchLock(locks, "key")(async () => {
+    await locks.request("key", { steal: true }, () => {});
+    return new Response();
+  });
+  assertEquals((await handler(new Request("http://localhost/"))).status, 503);
+  await using _lease = await locks.acquire("key", { maxHoldMs: 60_000 });
+  const { retryAfterMs } = await (await handler(new Request("http://localhost/"))).json();
+  assert(retryAfterMs > 30_000, `${retryAfterMs} ms`);
+});
+
+Deno.test("HoldTimes: of the last ten holds the second longest, of fewer the longest, 100 ms at least", () => {
+  const times = new HoldTimes();
+  const hold = (ms: number) => {
+    const lease = {} as Lease;
+    times.granted(lease, 1_000);
+    times.released(lease, 1_000 + ms);
+    return times.usualMs;
+  };
+  assertEquals(times.usualMs, undefined);
+  times.released({} as Lease, 5_000); // a lease of somebody else
+  assertEquals(times.usualMs, undefined);
+  assertEquals([4, 4_000, 20, 60_000].map(hold), [100, 4_000, 4_000, 60_000]);
+  assertEquals([1, 2, 3, 4, 5, 6].map(hold), [60_000, 60_000, 60_000, 60_000, 60_000, 4_000]);
+  assertEquals([5_000, 5_000].map(hold), [5_000, 5_000]); // 60,000 still counts as the longest
+  for (let i = 0; i < 10; i++) hold(4_000);
+  assertEquals(hold(3_999), 4_000);
 });
 
 Deno.test("fetchLock() throws on a bad retryAfterMs", async () => {
