@@ -4,6 +4,7 @@
  * @module
  */
 import type { WaitInfo } from "../contract/distributed_lock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
 
 /** A local waiter, as `query()` reports it. */
@@ -40,6 +41,11 @@ export interface Turn {
 /** A queue per name. A name that has no turn and no waiters uses no memory. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock = SYSTEM_CLOCK) {
+    this.#clock = clock;
+  }
 
   /** Returns a turn, or `null` if another caller has it. */
   tryEnter(name: string): Turn | null {
@@ -79,7 +85,7 @@ export class LocalQueue {
       };
       const abort = () => waiter.reject(signal?.reason);
       const waiter: QueuedWaiter = {
-        sinceMs: performance.now(),
+        sinceMs: this.#clock.now(),
         label,
         grant: (turn) => {
           leave();

@@ -31,6 +31,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./http/nestjs": 8_000,
   "./lock-service": 8_000,
   "./fencing": 3_500,
+  "./testing": 13_500,
 };
 
 /** The size of an entry. */
