@@ -218,7 +218,9 @@ export class FakeLock implements DistributedLock {
     const turn = steal ? this.#seize(name) : this.#queue.tryEnter(name);
     if (turn === null) {
       throw new LockError(
-        `Cannot hold lock ${JSON.stringify(name)} elsewhere: somebody holds it; release it, or pass ` +
+        `Cannot hold lock ${
+          JSON.stringify(name)
+        } elsewhere: somebody holds it; release it, or pass ` +
           "'steal: true'",
         name,
       );

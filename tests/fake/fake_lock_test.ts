@@ -139,7 +139,9 @@ Deno.test("FakeLock.startOutage() rejects calls and waiters, and a lease is lost
     locks.request("n", { steal: true }, () => "never"),
     locks.query("n"),
   ];
-  for (const { status, reason } of await Promise.allSettled<unknown>(calls) as PromiseRejectedResult[]) {
+  for (
+    const { status, reason } of await Promise.allSettled<unknown>(calls) as PromiseRejectedResult[]
+  ) {
     assertEquals(status, "rejected");
     assertInstanceOf(reason, LockUnavailableError);
     assert(/^Cannot reach .* for lock "[nm]": ECONNREFUSED$/.test(reason.message), reason.message);
@@ -147,7 +149,10 @@ Deno.test("FakeLock.startOutage() rejects calls and waiters, and a lease is lost
   await clock.advance(TTL_MS * 0.9);
   assertEquals(lease.isHeld, true);
   await clock.advance(TTL_MS * 0.1);
-  assertEquals([signal.reason.reason, signal.reason.cause.name], ["unreachable", "LockUnavailableError"]);
+  assertEquals([signal.reason.reason, signal.reason.cause.name], [
+    "unreachable",
+    "LockUnavailableError",
+  ]);
   assertEquals(locks.snapshot("n").holders, [], "the TTL has ended at the service, too");
   outage.end();
   await (await locks.acquire("n")).release();
