@@ -79,8 +79,11 @@ export class OrdersController {
     await pause(20, undefined, { signal: lease.signal }); // throws if the lease is lost
     return { id, token: String(lease.fencingToken), held: [startMs, Date.now()] };
   }
+}
 
-  @Post(":id/return")
+@Controller("returns")
+export class ReturnsController {
+  @Post(":id")
   @Lock({ key, waitMs: 5_000 }) // 3. locks the order: `lease`
   @UseInterceptors(TimeLimit, WarehouseLock) // 1. limits the time, 2. locks the warehouse
   takeBack(@Param("id") id: string, @HeldLease() lease: Lease): object {
@@ -88,7 +91,7 @@ export class OrdersController {
   }
 }
 
-@Module({ imports: [LocksModule], controllers: [OrdersController] })
+@Module({ imports: [LocksModule], controllers: [OrdersController, ReturnsController] })
 export class AppModule {}
 
 async function main(): Promise<void> {

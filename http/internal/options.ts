@@ -86,7 +86,7 @@ export interface HoldOptions {
    * one that hung does not count. Until a request has released its lock here, it is the remaining time of
    * the holder's lease, which may be the whole TTL.
    *
-   * @default as long as requests have held the lock
+   * @default for how long requests have held the lock
    */
   retryAfterMs?: number;
   /**

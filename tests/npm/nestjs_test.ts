@@ -50,7 +50,7 @@ for (const version of isSoak ? NEST_VERSIONS : NEST_VERSIONS.slice(0, 1)) {
         assert(BigInt(token) > BigInt(sorted[i - 1]!.token));
         assertGreaterOrEqual(fromMs, sorted[i - 1]!.held[1], "no two requests at a time");
       }
-      const back = await fetch(`${a.url}/orders/42/return`, { method: "POST" });
+      const back = await fetch(`${a.url}/returns/42`, { method: "POST" });
       assertEquals([back.status, (await back.json()).locked], [201, "orders:42"]);
       for (const id of ["042", "a", "4%2F2"]) {
         assertEquals((await post(`${a.url}/orders/${id}`))[0], 404);
