@@ -51,11 +51,12 @@ export class FakeClock {
    * Sets a timer.
    *
    * @param callback Called once.
-   * @param delayMs After how many ms.
+   * @param delayMs After how many ms; a fraction is rounded up.
    * @returns A function that cancels the timer.
    */
   schedule(callback: () => void, delayMs: number): () => void {
-    const atMs = this.#nowMs + Math.max(0, delayMs);
+    // Whole ms, as the timers of runtimes: sums of fractions would come out a little early.
+    const atMs = this.#nowMs + Math.max(0, Math.ceil(delayMs));
     const timer: Timer = { atMs, order: this.#timerCount++, index: -1, callback };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);

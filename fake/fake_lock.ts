@@ -248,13 +248,13 @@ export class FakeLock implements DistributedLock {
     checkName(name);
     REASON.check("the reason", reason);
     const hold = this.#holds.get(name);
-    if (!hold?.lease?.isHeld) {
+    const lease = hold?.lease ?? null;
+    if (hold === undefined || lease === null || isOver(lease)) {
       throw new LockError(
         `Cannot take the lease on lock ${JSON.stringify(name)} away: nobody holds one here`,
         name,
       );
     }
-    const { lease } = hold;
     if (reason === "disposed") return void lease.keep();
     if (reason !== "unreachable" && reason !== "max-hold") this.#free(name, hold, reason);
     lease.lose(reason, cause);
@@ -537,5 +537,15 @@ export class FakeLock implements DistributedLock {
       waiters,
       waiterCount: this.#queue.waiterCount(name),
     };
+  }
+}
+
+/** Whether a lease is lost or released. One that is unproven is neither. */
+function isOver(lease: ManagedLease): boolean {
+  try {
+    lease.throwIfLost();
+    return false;
+  } catch (error) {
+    return lease.signal.aborted || (error as LockError).code === "ERR_LEASE_RELEASED";
   }
 }

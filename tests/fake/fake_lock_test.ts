@@ -1,6 +1,7 @@
 /** What a test can do to a `FakeLock`. That it is a lock at all, the conformance suite checks. */
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
 import { FakeClock, FakeLock } from "../../fake/mod.ts";
+import { fetchLock } from "../../http/mod.ts";
 import {
   LeaseLostError,
   type LeaseLostReason,
@@ -115,6 +116,53 @@ for (const reason of REASONS) {
     assertThrows(() => locks.loseLease("m", reason), LockError, "nobody holds one here");
   });
 }
+
+Deno.test("FakeLock.loseLease() takes an unproven lease away, and no lease that is lost, released or elsewhere", async () => {
+  const { clock, locks } = open();
+  await using _locks = locks;
+  const nobody = () =>
+    assertThrows(() => locks.loseLease("n", "stolen"), LockError, "nobody holds one here");
+  const unproven = await locks.acquire("n");
+  clock.suspend(TTL_MS / 2);
+  assertEquals(unproven.isHeld, false);
+  locks.loseLease("n", "stolen");
+  assertEquals(unproven.signal.reason.reason, "stolen");
+  nobody();
+  const kept = await locks.acquire("n");
+  locks.loseLease("n", "disposed");
+  nobody();
+  await kept.release();
+  const releasing = await locks.acquire("n");
+  const frozen = locks.delayAnswers();
+  const released = releasing.release();
+  nobody();
+  frozen.end();
+  assertEquals(await released, true);
+  using _other = locks.holdElsewhere("n");
+  nobody();
+});
+
+Deno.test("FakeLock works in the web parts: a busy lock, a loss and an outage are answered", async () => {
+  await using locks = new FakeLock();
+  let work = () => {};
+  const handler = fetchLock(locks, "n")(() => {
+    work();
+    return new Response("done");
+  });
+  const answer = async () => {
+    const response = await handler(new Request("http://localhost/"));
+    const text = await response.text();
+    return [response.status, text === "done" ? text : JSON.parse(text).title];
+  };
+  assertEquals(await answer(), [200, "done"]);
+  const other = locks.holdElsewhere("n");
+  assertEquals(await answer(), [409, "Busy"]);
+  other.release();
+  work = () => locks.loseLease("n", "expired");
+  assertEquals(await answer(), [503, "Lease lost"]);
+  locks.startOutage();
+  assertEquals(await answer(), [503, "Lock service unavailable"]);
+});
 
 Deno.test("FakeLock.request() rejects with the loss that its callback has not noticed", async () => {
   await using locks = new FakeLock();
