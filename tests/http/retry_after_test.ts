@@ -1,11 +1,13 @@
 /** `Retry-After`: jittered, so that refused clients do not all return at once, and set where holds are short. */
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FileLock } from "../../file/mod.ts";
 import { fetchLock, type FetchLockOptions } from "../../http/mod.ts";
+import { lambdaLock, RetryableLockError } from "../../http/lambda.ts";
 import { HoldTimes } from "../../http/internal/hold_times.ts";
 import { type DistributedLock, type Lease, MemoryLock } from "../../mod.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const REQUESTS = 60;
 /** How long a request holds the lock: longer than the least time that is told to a client. */
@@ -86,26 +88,47 @@ Deno.test("fetchLock() does not ask for the holder of a file's lock, whose end n
   assertEquals([response.status, queries], [409, 0]);
 });
 
+/** Holds the lock for a while, and returns for how long at least. */
+async function holdOnce(): Promise<number> {
+  const startMs = performance.now();
+  await waitUntil("the time is over", () => performance.now() - startMs >= HOLD_MS);
+  return performance.now() - startMs;
+}
+
+/** Calls a handler twice, whose lock is held for a minute the second time. Checks when it may be tried again. */
+async function assertLearns(
+  locks: MemoryLock,
+  hold: () => Promise<number>,
+  refusedMs: () => Promise<number>,
+): Promise<void> {
+  const startMs = performance.now();
+  const leastMs = await hold();
+  const mostMs = performance.now() - startMs;
+  await using _lease = await locks.acquire("key", { maxHoldMs: 60_000 });
+  const retryAfterMs = await refusedMs();
+  const isRight = retryAfterMs >= leastMs && retryAfterMs <= Math.ceil(1.5 * mostMs);
+  assert(isRight, `${retryAfterMs} ms, held for ${leastMs} to ${mostMs} ms`);
+}
+
 Deno.test("fetchLock() takes Retry-After from how long requests have held the lock, once it knows", async () => {
   await using locks = new MemoryLock();
-  const heldMs: number[] = [];
-  const handler = fetchLock(unasked(locks), "key")(async () => {
-    const startMs = performance.now();
-    await waitUntil("the time is over", () => performance.now() - startMs >= HOLD_MS);
-    heldMs.push(performance.now() - startMs);
-    return new Response();
+  const handler = fetchLock(unasked(locks), "key")(async () => Response.json(await holdOnce()));
+  const send = async () => await handler(new Request("http://localhost/"));
+  await assertLearns(locks, async () => await (await send()).json(), async () => {
+    const refused = await send();
+    assertEquals(refused.status, 409);
+    return (await refused.json()).retryAfterMs;
   });
-  const send = () => handler(new Request("http://localhost/"));
-  const startMs = performance.now();
-  assertEquals((await send()).status, 200);
-  const atMostMs = performance.now() - startMs;
-  // With a lease that still lasts for a minute.
-  await using _lease = await locks.acquire("key", { maxHoldMs: 60_000 });
-  const refused = await send();
-  assertEquals(refused.status, 409);
-  const { retryAfterMs } = await refused.json();
-  assert(retryAfterMs >= heldMs[0]!, `${retryAfterMs} ms, held for ${heldMs} ms`);
-  assert(retryAfterMs <= Math.ceil(1.5 * atMostMs), `${retryAfterMs} ms, for ${atMostMs} ms`);
+});
+
+Deno.test("lambdaLock() takes retryAfterMs from how long invocations have held the lock, once it knows", async () => {
+  await using locks = new MemoryLock();
+  const handler = lambdaLock(unasked(locks), "key")(holdOnce);
+  const context = { getRemainingTimeInMillis: () => CONDITION_BOUND_MS };
+  await assertLearns(locks, async () => await handler({}, context) as number, async () => {
+    const error = await assertRejects(() => handler({}, context), RetryableLockError);
+    return error.retryAfterMs!;
+  });
 });
 
 Deno.test("fetchLock() does not count a hold that ended with a loss", async () => {
