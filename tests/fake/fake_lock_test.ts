@@ -372,6 +372,7 @@ Deno.test("FakeLock and its methods throw for bad arguments", async () => {
       [() => locks.holdElsewhere("n", bad({ steal: 1 })), TypeError],
       [() => locks.holdElsewhere("n", bad({ force: true })), TypeError],
       [() => locks.loseLease("n", bad("gone")), TypeError],
+      [() => locks.loseLease(bad(1), "expired"), TypeError],
       [() => locks.startOutage({ requests: bad(["ask"]) }), TypeError],
       [() => locks.startOutage({ requests: bad("acquire") }), TypeError],
       [() => locks.startRefusal({ times: -1 }), RangeError],
