@@ -67,8 +67,8 @@ interface Hold {
   lease: ManagedLease | null;
   /** When it expires, in ms of the service's clock. */
   endMs: number;
-  /** Why a lease that has lost it will say so. */
-  lostBy: LeaseLostReason;
+  /** Why its lease is lost, if it learns of that by a request. */
+  lostBy: "expired" | "stolen";
   cancelExpiry(): void;
 }
 
@@ -256,7 +256,7 @@ export class FakeLock implements DistributedLock {
       );
     }
     if (reason === "disposed") return void lease.keep();
-    if (reason !== "unreachable" && reason !== "max-hold") this.#free(name, hold, reason);
+    if (reason !== "unreachable" && reason !== "max-hold") this.#free(name, hold);
     lease.lose(reason, cause);
   }
 
@@ -333,6 +333,7 @@ export class FakeLock implements DistributedLock {
 
   /** Sends a request of a call: resolves when the service executes it. */
   async #send(request: FakeRequest, name: string, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
     await this.#faults.pass(request, name, this.#unavailableAfterMs, signal);
     signal?.throwIfAborted();
     this.#lifetime.ended.throwIfAborted();
@@ -340,7 +341,6 @@ export class FakeLock implements DistributedLock {
 
   async #wait(name: string, options: AcquireOptions): Promise<Lease> {
     const { signal } = options;
-    signal?.throwIfAborted();
     const sent = instant(this.#clock);
     await this.#send("acquire", name, signal);
     let lease: ManagedLease | null = null;
@@ -367,7 +367,6 @@ export class FakeLock implements DistributedLock {
   }
 
   async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
-    options.signal?.throwIfAborted();
     const sent = instant(this.#clock);
     await this.#send("acquire", name, options.signal);
     const turn = this.#queue.tryEnter(name);
@@ -448,10 +447,9 @@ export class FakeLock implements DistributedLock {
   }
 
   /** Frees a lock: the next waiter gets it. Returns whether it was held. */
-  #free(name: string, hold: Hold, lostBy: LeaseLostReason = "expired"): boolean {
+  #free(name: string, hold: Hold): boolean {
     if (!hold.turn.isCurrent) return false;
     hold.cancelExpiry();
-    hold.lostBy = lostBy;
     this.#holds.delete(name);
     return hold.turn.end();
   }

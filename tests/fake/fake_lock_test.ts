@@ -270,6 +270,10 @@ Deno.test("FakeLock.delayAnswers() delays answers, for a time or until its end",
   const frozen = locks.delayAnswers();
   const calls = [locks.acquire("n"), locks.tryAcquire("m"), locks.query("m")];
   assertEquals(await now(clock, Promise.race<unknown>(calls)), "pending");
+  const signal = AbortSignal.abort(new Error("too late"));
+  for (const method of ["acquire", "tryAcquire"] as const) {
+    assertEquals(await now<unknown>(clock, locks[method]("n", { signal })), signal.reason);
+  }
   frozen.end();
   for (const call of calls) assert(await call !== null);
 });
