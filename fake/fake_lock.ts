@@ -6,7 +6,7 @@
  */
 import {
   ACQUIRE_OPTIONS,
-  checkAcquireOptions,
+  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -113,7 +113,7 @@ export class FakeLock implements DistributedLock {
     attach: false,
     shared: false,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
@@ -164,28 +164,28 @@ export class FakeLock implements DistributedLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    this.#check(name, options);
-    this.#nesting.check(name, options, this.#lifetime.warnings);
+    const read = this.#read(name, options);
     this.#faults.count("acquire", name);
-    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#wait(name, options);
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     this.#faults.count("acquire", name);
-    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
-    return await this.#tryOnce(name, options);
+    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
+    return await this.#tryOnce(name, read);
   }
 
   /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    this.#check(name, {});
+    this.#check(name);
     this.#faults.count("query", name);
     await this.#send("query", name);
-    return this.#read(name, maxWaiters);
+    return this.#describe(name, maxWaiters);
   }
 
   /** Rejects waiters with an `AbortError`, ends all faults and leases. Never rejects. */
@@ -213,7 +213,7 @@ export class FakeLock implements DistributedLock {
    * @throws {RangeError} If the name or an option is out of range.
    */
   holdElsewhere(name: string, options: FakeHolderOptions = {}): FakeHolder {
-    this.#check(name, {});
+    this.#check(name);
     const { label, steal, ttlMs } = readTable("holdElsewhere()", options, HOLDER_OPTIONS);
     const turn = steal ? this.#seize(name) : this.#queue.tryEnter(name);
     if (turn === null) {
@@ -320,15 +320,21 @@ export class FakeLock implements DistributedLock {
    */
   snapshot(name: string): LockSnapshot {
     checkName(name);
-    return this.#read(name, Infinity);
+    return this.#describe(name, Infinity);
   }
 
   // The calls.
 
-  #check(name: string, options: AcquireOptions): void {
+  #check(name: string): void {
     checkName(name);
-    checkAcquireOptions(options);
     this.#lifetime.throwIfEnded();
+  }
+
+  #read(name: string, options: AcquireOptions): AcquireOptions {
+    checkName(name);
+    const read = readAcquireOptions(options);
+    this.#lifetime.throwIfEnded();
+    return read;
   }
 
   /** Sends a request of a call: resolves when the service executes it. */
@@ -363,44 +369,50 @@ export class FakeLock implements DistributedLock {
       this.#waiting.delete(waiting);
       signal?.removeEventListener("abort", abort);
     }
-    return await this.#handOut(name, lease);
+    return await this.#handOut(name, lease, signal);
   }
 
   async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
     const sent = instant(this.#clock);
     await this.#send("acquire", name, options.signal);
     const turn = this.#queue.tryEnter(name);
-    if (turn !== null) return await this.#handOut(name, this.#open(name, turn, options, sent));
+    if (turn !== null) {
+      return await this.#handOut(name, this.#open(name, turn, options, sent), options.signal);
+    }
     options.onWait?.({ waiters: this.#queue.waiterCount(name), ...this.#remaining(name) });
     return null;
   }
 
   async #look(name: string): Promise<LockSnapshot> {
     await this.#send("query", name);
-    return this.#read(name, 0);
+    return this.#describe(name, 0);
   }
 
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     this.#faults.count("acquire", name);
     const sent = instant(this.#clock);
     await this.#send("acquire", name);
     const victim = this.#holds.get(name)?.lease;
-    const lease = this.#open(name, this.#seize(name), options, sent);
+    const lease = this.#open(name, this.#seize(name), read, sent);
     victim?.lose("stolen");
     return await this.#handOut(name, lease);
   }
 
-  /** Returns a lease to its caller, unless the instance was disposed in the meantime. */
-  async #handOut(name: string, lease: ManagedLease | null): Promise<Lease> {
+  /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
+  async #handOut(
+    name: string,
+    lease: ManagedLease | null,
+    signal?: AbortSignal,
+  ): Promise<Lease> {
     if (lease === null) {
       const late = "its answer came after the end of the lease that it granted";
       throw failure("outage", name, late) as LockUnavailableError;
     }
-    const { ended } = this.#lifetime;
-    if (!ended.aborted) return lease;
+    const ending = [signal, this.#lifetime.ended].find((each) => each?.aborted);
+    if (ending === undefined) return lease;
     await lease.release();
-    throw ended.reason;
+    throw ending.reason;
   }
 
   #startFailure(kind: "outage" | "refusal", options: FakeFaultOptions): FakeFault {
@@ -520,7 +532,7 @@ export class FakeLock implements DistributedLock {
     return endMs === Infinity ? {} : { remainingMs: Math.max(0, endMs - this.#serviceMs()) };
   }
 
-  #read(name: string, maxWaiters: number): LockSnapshot {
+  #describe(name: string, maxWaiters: number): LockSnapshot {
     const hold = this.#holds.get(name);
     const nowMs = this.#clock.now();
     const waiters = this.#queue.waiters(name, maxWaiters)

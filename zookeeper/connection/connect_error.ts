@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { diagnoseAnswer, type Diagnosis } from "./other_server.ts";
 import type { ServerAddress } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
@@ -28,17 +29,10 @@ export interface FailedAttempt {
   readonly error?: unknown;
   /** Whether the server was too slow. */
   readonly isLate?: boolean;
+  /** The answer to the question who listens there, if there was one. */
+  readonly answer?: Uint8Array | undefined;
   /** Whether the socket speaks TLS, and with a certificate of the client. */
   readonly tls?: "none" | "anonymous" | "certified";
-}
-
-interface Diagnosis {
-  /** The error's code, or what has happened. */
-  readonly what: string;
-  /** The things to check. */
-  readonly advice: string;
-  /** Whether no later attempt can succeed before somebody changes something. */
-  readonly isSetup?: boolean;
 }
 
 const HANDSHAKE_ENDED = "it ended the TLS handshake";
@@ -111,10 +105,8 @@ function diagnoseList({ error }: FailedAttempt): Diagnosis {
 }
 
 function diagnoseBytes(error: ProtocolError): Diagnosis {
-  if (error.isTls) {
-    return { what: "it speaks TLS", advice: "Set 'tls', or use another port.", isSetup: true };
-  }
-  return { what: "its answer cannot be read", advice: error.message };
+  return (error.bytes && diagnoseAnswer(error.bytes)) ??
+    { what: "its answer cannot be read", advice: error.message };
 }
 
 function diagnoseLookup(code: string): Diagnosis {
@@ -151,8 +143,10 @@ function diagnoseTls(code: string): Diagnosis {
 }
 
 /** The server has accepted the connection, but not the session. */
-function diagnoseSession({ isLate, tls = "none", error }: FailedAttempt): Diagnosis {
-  const isInQuorum = "Is it in a quorum?";
+function diagnoseSession({ isLate, tls = "none", error, answer }: FailedAttempt): Diagnosis {
+  const known = answer && diagnoseAnswer(answer);
+  if (known) return known;
+  const isInQuorum = "Is it a ZooKeeper server, and in a quorum?";
   if (isLate) return { what: "it did not accept the session in time", advice: isInQuorum };
   const hint = {
     none: " If it expects TLS, set 'tls'.",

@@ -14,6 +14,8 @@ import { Buffer } from "node:buffer";
  */
 export const MAX_FRAME_BYTES: number = 16 * 2 ** 20;
 
+/** How many bytes an error keeps of what is no frame. */
+const MAX_SHOWN_BYTES = 256;
 /** A frame begins with its length, which does not count these bytes. */
 const LENGTH_BYTES = 4;
 /** Where a frame has the number of its request. */
@@ -29,12 +31,12 @@ const NOTHING = Buffer.alloc(0);
 /** The bytes of a server do not follow the protocol. No request on that connection can be answered. */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
-  /** Whether they are bytes of TLS. */
-  readonly isTls: boolean;
+  /** The first bytes, if they begin no frame: those of another kind of server. */
+  readonly bytes: Uint8Array | undefined;
 
-  constructor(message: string, isTls = false) {
+  constructor(message: string, bytes?: Uint8Array) {
     super(message);
-    this.isTls = isTls;
+    this.bytes = bytes;
   }
 }
 
@@ -81,7 +83,7 @@ export class Replies {
     if (length < 0 || length > MAX_FRAME_BYTES) {
       const message = `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
         "Is it a ZooKeeper server?";
-      throw new ProtocolError(message, isTlsRecord(head));
+      throw new ProtocolError(message, Uint8Array.from(head.subarray(0, MAX_SHOWN_BYTES)));
     }
     const end = LENGTH_BYTES + length;
     if (this.#byteCount < end) return false;
@@ -163,11 +165,6 @@ export class Replies {
     }
     return at;
   }
-}
-
-/** Whether these are the first bytes of an alert, or of a handshake, of any version of TLS. */
-function isTlsRecord([type, version]: Buffer): boolean {
-  return (type === 0x15 || type === 0x16) && version === 3;
 }
 
 /** The children of a znode. */
