@@ -99,7 +99,7 @@ const { key: KEY, ...DEFAULTS } = MIDDLEWARE_OPTIONS;
 const PLUGIN_OPTIONS = {
   ...DEFAULTS,
   ...REGISTER_OPTIONS,
-  lock: required((_what: string, lock: unknown) => checkLock("'lock' of fastifyLock()", lock)),
+  lock: required(checkPluginLock),
 };
 
 /**
@@ -155,6 +155,7 @@ export async function fastifyLock(
   app: FastifyLockApp,
   options: FastifyLockOptions,
 ): Promise<void> {
+  if (!("lock" in Object(options))) checkPluginLock("'lock'", undefined); // before unknown options
   const { lock, ...defaults } = readTable("fastifyLock()", options, PLUGIN_OPTIONS);
   const routeOptions = routeTable(defaults);
   app.decorate("locks", lock);
@@ -186,6 +187,10 @@ function routeTable(plugin: Readonly<Record<string, unknown>>): typeof MIDDLEWAR
     return [name, { ...rule, default: plugin[name] }];
   });
   return { ...Object.fromEntries(rules), key: required(checkKey) };
+}
+
+function checkPluginLock(what: string, lock: unknown): void {
+  checkLock(`${what} of fastifyLock()`, lock);
 }
 
 /** A key that is `undefined` by accident must not leave the route unlocked. */

@@ -13,7 +13,6 @@ export class BadServersError extends Error {
   override readonly name = "BadServersError";
 }
 
-/** One attempt that failed. */
 export interface FailedAttempt {
   /** Left out if the servers could not even be listed. */
   readonly server?: ServerAddress;
@@ -27,7 +26,6 @@ export interface FailedAttempt {
   readonly phase: "resolve" | "connect" | "handshake" | "session" | "accepted";
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;
-  /** Whether the server was too slow. */
   readonly isLate?: boolean;
   /** The answer to the question who listens there, if there was one. */
   readonly answer?: Uint8Array | undefined;
@@ -36,7 +34,6 @@ export interface FailedAttempt {
 }
 
 const HANDSHAKE_ENDED = "it ended the TLS handshake";
-/** Maximum number of servers that a message names. */
 const MAX_NAMED = 3;
 
 /** Why no server could be connected to. Its message names what the servers answered. */

@@ -52,7 +52,6 @@ export class Connector {
   #unproven: Attempt | null = null;
   #attemptedMs = -Infinity;
   #pauseMs = 0;
-  /** `null` unless there is a pause. */
   #endPause: (() => void) | null = null;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
   #hasConnected = false;
@@ -66,7 +65,6 @@ export class Connector {
     this.#round = this.#rotation.round();
   }
 
-  /** Whether there is a socket whose session is not accepted yet. */
   get isAttempting(): boolean {
     return this.#attempt !== null;
   }
@@ -100,7 +98,6 @@ export class Connector {
     }
   }
 
-  /** The server has accepted the session. */
   accepted(): void {
     const attempt = this.#unproven = this.#attempt;
     this.#attempt = null;
@@ -221,7 +218,6 @@ class Attempt implements FailedAttempt {
   readonly tls: Required<FailedAttempt>["tls"];
   phase: FailedAttempt["phase"] = "connect";
   isLate = false;
-  /** When the session was accepted, in monotonic ms. */
   acceptedMs = NaN;
   /** The first error, which is the cause of all others. */
   error: unknown;
@@ -276,14 +272,12 @@ class Attempt implements FailedAttempt {
     }, ASK_AT_STEP * this.#stepMs);
   }
 
-  /** The server has accepted the session. */
   accept(): void {
     this.end();
     this.phase = "accepted";
     this.acceptedMs = performance.now();
   }
 
-  /** Its time is not limited any more, and nobody is asked. */
   end(): void {
     clearTimeout(this.#timer);
     clearTimeout(this.#askTimer);
@@ -291,7 +285,6 @@ class Attempt implements FailedAttempt {
   }
 }
 
-/** Whether two attempts were made at the same address of the same server. */
 function isSamePlace(a: FailedAttempt, b: FailedAttempt): boolean {
   return a.server?.host === b.server?.host && a.server?.port === b.server?.port &&
     a.address === b.address;

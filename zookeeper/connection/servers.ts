@@ -12,7 +12,6 @@ import type { ServerAddress, TransportOptions } from "./transport.ts";
 import { checkPath } from "./znode_names.ts";
 
 const DEFAULT_PORT = 2181;
-/** Maximum number of addresses of one host that are tried in a round. */
 export const MAX_ADDRESSES = 8;
 
 /** The servers: a connect string, or a function that returns one and is called again at each connect. */
@@ -191,7 +190,6 @@ function lookUpAsRuntime(host: string, port: number): Promise<readonly string[]>
   });
 }
 
-/** The items in an order that begins behind the one that is found; as they are if none is. */
 function after<T>(items: readonly T[], isFound: (item: T) => boolean): T[] {
   const start = items.findIndex(isFound) + 1;
   return [...items.slice(start), ...items.slice(0, start)];

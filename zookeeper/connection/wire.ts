@@ -18,7 +18,6 @@ export const MAX_FRAME_BYTES: number = 16 * 2 ** 20;
 const MAX_SHOWN_BYTES = 256;
 /** A frame begins with its length, which does not count these bytes. */
 const LENGTH_BYTES = 4;
-/** Where a frame has the number of its request. */
 export const XID_AT = LENGTH_BYTES;
 /** Where a reply has the last zxid of the server. */
 const ZXID_AT = 8;
@@ -59,7 +58,6 @@ export class Replies {
   #byteCount = 0;
   #at = BODY_AT;
 
-  /** Whether a frame has arrived in part. */
   get isPartial(): boolean {
     return this.#byteCount > 0;
   }
@@ -106,7 +104,6 @@ export class Replies {
     return this.#chunks[0]!;
   }
 
-  /** Copies the server's last zxid. */
   copyZxid(target: Buffer): void {
     this.frame.copy(target, 0, ZXID_AT, CODE_AT);
   }
@@ -135,7 +132,6 @@ export class Replies {
     return all;
   }
 
-  /** Reads the metadata of a znode. */
   stat(): Omit<Znode, "data"> & { readonly pzxid: bigint } {
     // czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, length of data, children, pzxid
     const at = this.#skip(68);
