@@ -5,6 +5,7 @@
  */
 import type { WaitInfo } from "../contract/distributed_lock.ts";
 import { unwatchAbort, watchAbort } from "../time/abort_watch.ts";
+import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
 import { type ReportedWaiter, WaitReports } from "./wait_reports.ts";
 
@@ -45,6 +46,11 @@ export interface Turn {
 /** A queue per name. A name that has no turn and no waiters uses no memory. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock = SYSTEM_CLOCK) {
+    this.#clock = clock;
+  }
 
   /** Returns a turn, or `null` if another caller has it. */
   tryEnter(name: string): Turn | null {
@@ -86,7 +92,7 @@ export class LocalQueue {
       };
       const listener = { onAborted: () => waiter.reject(signal?.reason) };
       const waiter: QueuedWaiter = {
-        sinceMs: performance.now(),
+        sinceMs: this.#clock.now(),
         label,
         onWait,
         grant: (turn) => {

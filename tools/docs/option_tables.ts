@@ -110,4 +110,16 @@ export const TABLES: readonly OptionTable[] = [
   { title: "Lock service and fencing", of: [] },
   { title: "lockRoutes()", of: ["LockRoutesOptions"] },
   { title: "fencedRedis()", of: ["FencedRedisOptions"] },
+  {
+    title: "Tests",
+    text: "Of `@holdfast/lock/testing`: see [test your code](testing.md).",
+    of: [],
+  },
+  {
+    title: "FakeLock",
+    text: "Also those of [every strategy](#every-strategy).",
+    of: ["FakeLockOptions"],
+  },
+  { title: "holdElsewhere()", of: ["FakeHolderOptions"] },
+  { title: "startOutage(), startRefusal() and delayAnswers()", of: ["FakeFaultOptions"] },
 ];
