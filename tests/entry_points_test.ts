@@ -11,6 +11,7 @@ const ROOT = new URL("../", import.meta.url);
 const EXPORTS: Record<string, string[]> = {
   ".": ["MemoryLock", "LockError", "LeaseLostError", "LockSetupError", "LockUnavailableError"],
   "./file": ["FileLock"],
+  "./open": ["openLock"],
   "./redis": ["RedisLock"],
   "./redis/node-redis": ["nodeRedis"],
   "./redis/ioredis": ["ioredis"],

@@ -17,6 +17,7 @@ const BUNDLE_BOUND_MS = 120_000;
 const BOUNDS: Readonly<Record<string, number>> = {
   ".": 10_000,
   "./file": 18_500,
+  "./open": 62_000,
   "./redis": 27_000,
   "./redis/node-redis": 3_300,
   "./redis/ioredis": 2_800,
