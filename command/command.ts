@@ -20,7 +20,12 @@ export const EXIT = {
 export interface CommandContext {
   /** The URL of `--at`, or that of the environment. */
   url(at: string | undefined): string;
-  open(url: string, label?: string): Promise<DistributedLock>;
+  /** Opens the locks at a URL, and closes them after the work. */
+  withLocks<T>(
+    url: string,
+    work: (locks: DistributedLock) => Promise<T>,
+    label?: string,
+  ): Promise<T>;
   /** Prints a line for a person. */
   say(text: string): void;
   /** Prints a result. */

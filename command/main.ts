@@ -1,11 +1,6 @@
 #!/usr/bin/env node
 /**
- * `holdfast`: runs a command under a lock, and shows locks.
- *
- * ```sh
- * npx -p @holdfast/lock holdfast run --at redis://127.0.0.1 nightly -- ./report.sh
- * deno run -A jsr:@holdfast/lock/command run --at redis://127.0.0.1 nightly -- ./report.sh
- * ```
+ * `holdfast`: runs a command under a lock, and shows locks. `docs/open.md` has its use.
  *
  * @module
  */
@@ -17,6 +12,7 @@ import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { openLock } from "../open/mod.ts";
 import { UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT } from "./command.ts";
+import { release, RELEASE_HELP } from "./release.ts";
 import { run, RUN_HELP } from "./run.ts";
 import { show, SHOW_HELP } from "./show.ts";
 
@@ -24,6 +20,7 @@ const HELP = `Usage: holdfast COMMAND [options]
 
   run NAME -- COMMAND   runs a command while it holds the lock NAME
   show NAME             prints who holds a lock, and who waits for it
+  release --steal NAME  takes a lock from its holder, and frees it
 
 The locks are where --at or HOLDFAST_URL says: redis://…, zookeeper://…, file:///dir.
 holdfast COMMAND --help explains the options of a command.`;
@@ -31,6 +28,7 @@ holdfast COMMAND --help explains the options of a command.`;
 const COMMANDS = {
   run: { main: run, help: RUN_HELP },
   show: { main: show, help: SHOW_HELP },
+  release: { main: release, help: RELEASE_HELP },
 } as const;
 
 const context: CommandContext = {
@@ -42,8 +40,15 @@ const context: CommandContext = {
     if (/^memory:/i.test(url)) throw new UsageError("no other process sees memory: take file:");
     return url;
   },
-  open: (url, label = `${hostname()}-${process.pid}`.slice(-MAX_LABEL_LENGTH)) =>
-    openLock(url, { label, onWarning: (message) => context.say(message) }),
+  async withLocks(url, work, label = `${hostname()}-${process.pid}`.slice(-MAX_LABEL_LENGTH)) {
+    const onWarning = (message: string) => context.say(message);
+    const locks = await openLock(url, { label, onWarning });
+    try {
+      return await work(locks);
+    } finally {
+      await locks[Symbol.asyncDispose]();
+    }
+  },
   say: (text) => console.error(`holdfast: ${text}`),
   print: (text) => console.log(text),
 };
@@ -82,4 +87,4 @@ function report(error: unknown, command: string): number {
   return error instanceof LockSetupError ? EXIT.setup : EXIT.failed;
 }
 
-process.exitCode = await main(process.argv.slice(2));
+main(process.argv.slice(2)).then((code) => process.exitCode = code);

@@ -70,20 +70,44 @@ export async function run(args: readonly string[], context: CommandContext): Pro
     ? undefined
     : readDuration("--wait", values.wait);
   const url = withTtl(context.url(values.at), values.ttl);
-  using stop = stopSignal();
-  await using locks = await context.open(url, values.label);
-  const lease = await acquire(locks, name, waitMs, stop.signal);
-  if (stop.signal.aborted) return 128 + constants.signals[stop.signal.reason as NodeJS.Signals];
-  if (lease === null) {
-    context.say(`${JSON.stringify(name)} is busy`);
-    return busyCode;
+  const stop = new AbortController();
+  const listeners = (["SIGHUP", "SIGINT", "SIGTERM"] as const)
+    .map((signal) => [signal, () => stop.abort(signal)] as const);
+  for (const [signal, listener] of listeners) process.on(signal, listener);
+  try {
+    return await context.withLocks(url, async (locks) => {
+      const lease = await acquire(locks, name, waitMs, stop.signal);
+      try {
+        if (stop.signal.aborted) {
+          return 128 + constants.signals[stop.signal.reason as NodeJS.Signals];
+        }
+        if (lease !== null) {
+          return await runCommand(lease, [program, ...rest], killAfterMs, context);
+        }
+        context.say(`${JSON.stringify(name)} is busy`);
+        return busyCode;
+      } finally {
+        await lease?.release();
+      }
+    }, values.label);
+  } finally {
+    for (const [signal, listener] of listeners) process.off(signal, listener);
   }
-  await using _ = lease;
-  const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${lease.fencingToken}` };
-  const end = await runUnder(lease, [program, ...rest], { killAfterMs, env });
-  if (end.code === 127 || end.code === 126) context.say(`cannot run ${program}`);
-  if (end.lost === null && (!end.isTold || end.code === 0)) return end.code;
-  context.say(end.lost?.message ?? `no renewal of ${JSON.stringify(name)} was answered`);
+}
+
+/** Runs the command. Resolves with its exit code, or that of a lost lease. */
+async function runCommand(
+  lease: Lease,
+  command: readonly [string, ...string[]],
+  killAfterMs: number,
+  context: CommandContext,
+): Promise<number> {
+  const { name, fencingToken } = lease;
+  const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${fencingToken}` };
+  const { code, lost, isTold } = await runUnder(lease, command, { killAfterMs, env });
+  if (code === 127 || code === 126) context.say(`cannot run ${command[0]}`);
+  if (lost === null && (!isTold || code === 0)) return code;
+  context.say(lost?.message ?? `no renewal of ${JSON.stringify(name)} was answered`);
   return EXIT.lost;
 }
 
@@ -92,20 +116,6 @@ function withTtl(url: string, ttl: string | undefined): string {
   const option = TTL_OPTIONS.find(([scheme]) => scheme.test(url))?.[1];
   if (option === undefined) throw new UsageError("--ttl is for Redis and ZooKeeper only");
   return withOption(url, option, `${readDuration("--ttl", ttl)}`);
-}
-
-/** Aborts, with the name of the signal, when this process is told to end. */
-function stopSignal(): { readonly signal: AbortSignal; [Symbol.dispose](): void } {
-  const stop = new AbortController();
-  const listeners = (["SIGHUP", "SIGINT", "SIGTERM"] as const)
-    .map((name) => [name, () => stop.abort(name)] as const);
-  for (const [name, listener] of listeners) process.on(name, listener);
-  return {
-    signal: stop.signal,
-    [Symbol.dispose]() {
-      for (const [name, listener] of listeners) process.off(name, listener);
-    },
-  };
 }
 
 /** Waits until the lock is granted, at most `waitMs`; `null` if it was busy, or the signal has aborted. */

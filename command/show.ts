@@ -26,8 +26,8 @@ export async function show(args: readonly string[], context: CommandContext): Pr
   });
   const [name, ...others] = positionals;
   if (name === undefined || others.length > 0) throw new UsageError("show takes one name");
-  await using locks = await context.open(context.url(values.at));
-  const snapshot = await locks.query(name);
+  const url = context.url(values.at);
+  const snapshot = await context.withLocks(url, (locks) => locks.query(name));
   if (values.json) {
     const asText = (_key: string, value: unknown) => typeof value === "bigint" ? `${value}` : value;
     context.print(JSON.stringify(snapshot, asText));

@@ -2,7 +2,8 @@
  * `holdfast run`: the command ends as it does, gets signals, and is gone before anybody else has the lock.
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { rm } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
+import { readFile, rm } from "node:fs/promises";
 import process from "node:process";
 import { text } from "node:stream/consumers";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
@@ -15,13 +16,13 @@ import {
   spawnProcess,
 } from "../../testing/runtime/processes.ts";
 import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
-import { startProxy } from "../../testing/servers/proxy.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, ENDING_TTL_MS } from "../../testing/time.ts";
 
 const MAIN = new URL("../../command/main.ts", import.meta.url);
-const ROUNDS = process.env.HOLDFAST_SOAK === "1" ? 100 : 2;
+const IS_SOAK = process.env.HOLDFAST_SOAK === "1";
 /** Prints its process id, ignores TERM, and ends only by KILL. */
 const STUBBORN = ["sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.1; done"];
 /** Prints its process id, and the name of the signal that it gets. */
@@ -70,7 +71,7 @@ function isAlive(pid: number): boolean {
 async function lockOn({ url }: RedisServer) {
   const client = createClient({ url }).on("error", () => {});
   await client.connect();
-  const locks = new RedisLock(nodeRedis(client));
+  const locks = new RedisLock(nodeRedis(client), { unavailableAfterMs: CONDITION_BOUND_MS });
   const close = noteOpen(() => client.destroy());
   return {
     locks,
@@ -162,23 +163,48 @@ Deno.test("holdfast run: a signal ends its wait, and nothing stays in the queue"
   assertEquals(await waiters(), 0);
 });
 
-Deno.test("holdfast run: in a partition the command is gone before the lock is granted again", async () => {
-  await using server = await startRedis();
-  await using mine = await lockOn(server);
-  for (let round = 0; round < ROUNDS; round++) {
-    await using proxy = await startProxy(server);
-    const url = `redis://127.0.0.1:${proxy.port}?ttlMs=${ENDING_TTL_MS}`;
-    const args = ["run", "--kill-after", `${ENDING_TTL_MS / 4}ms`, "a", "--", ...STUBBORN];
-    const { holdfast, pid } = await startCommand(args, url);
-    const stderr = text(holdfast.stderr!);
-    proxy.blackHole("both");
-    await using lease = await mine.locks.acquire("a");
-    assert(!isAlive(pid), "the command still runs");
-    assert(lease.isHeld);
-    assertEquals((await holdfast.ended).code, 76);
-    assertMatch(await stderr, /Lost the lease on lock "a"/);
-  }
-});
+/** What keeps `holdfast` from the server while others reach it, now or soon. */
+const CUTS = {
+  "a partition": {
+    rounds: 200,
+    isFrozen: false,
+    cut(_server: RedisServer, proxy: FaultProxy) {
+      proxy.blackHole("both");
+      return () => {};
+    },
+  },
+  "a freeze of the server": {
+    rounds: 100,
+    isFrozen: true,
+    cut({ pid }: RedisServer) {
+      process.kill(pid!, "SIGSTOP");
+      return () => process.kill(pid!, "SIGCONT");
+    },
+  },
+};
+
+for (const [what, { rounds, isFrozen, cut }] of Object.entries(CUTS)) {
+  Deno.test(`holdfast run: in ${what} the command is gone before the lock is granted again`, async () => {
+    await using server = await startRedis();
+    await using mine = await lockOn(server);
+    for (let round = 0; round < (IS_SOAK ? rounds : 2); round++) {
+      await using proxy = await startProxy(server);
+      const url = `redis://127.0.0.1:${proxy.port}?ttlMs=${ENDING_TTL_MS}`;
+      const args = ["run", "--kill-after", `${ENDING_TTL_MS / 4}ms`, "a", "--", ...STUBBORN];
+      const { holdfast, pid } = await startCommand(args, url);
+      const stderr = text(holdfast.stderr!);
+      const heal = cut(server, proxy);
+      const next = mine.locks.acquire("a", { waitMs: CONDITION_BOUND_MS });
+      if (isFrozen) await holdfast.ended;
+      heal();
+      await using lease = await next;
+      assert(!isAlive(pid), "the command still runs");
+      assert(lease.isHeld);
+      assertEquals((await holdfast.ended).code, 76);
+      assertMatch(await stderr, /Lost the lease on lock "a"/);
+    }
+  });
+}
 
 Deno.test("holdfast run: after a steal the command is told at once, and killed a little later", async () => {
   await using server = await startRedis();
@@ -213,4 +239,44 @@ Deno.test("holdfast show: the holder and the waiters, as text and as JSON", asyn
   await holdfast.ended;
   assertEquals((await waiter.ended).code, 0);
   assertEquals((await finish(["show", "a"], server.url)).stdout, "free\n");
+});
+
+Deno.test("holdfast release: takes a lock from its holder, where that is supported", async () => {
+  await using server = await startRedis();
+  const { holdfast } = await startCommand(
+    ["run", "--label", "x", "a", "--", ...OBEDIENT],
+    server.url,
+  );
+  const steal = (...more: string[]) => finish(["release", ...more, "a"], server.url);
+  assertMatch((await steal()).stderr, /say --steal/);
+  assertMatch((await steal("--steal")).stderr, /say --yes/);
+  assertEquals(await steal("--steal", "--yes"), { code: 0, stdout: "taken from x\n", stderr: "" });
+  assertEquals((await holdfast.ended).code, 76);
+  assertEquals((await steal("--steal")).stdout, "free\n");
+  await using files = await fileUrl();
+  const onFiles = await finish(["release", "--steal", "--yes", "a"], files.url);
+  assertEquals(onFiles.code, 78);
+  assertMatch(onFiles.stderr, /not supported/);
+});
+
+const hasNamespaces = spawnSync("unshare", ["-fp", "true"]).status === 0;
+Deno.test({
+  name: "holdfast run: as the first process of a container it passes TERM on, and ends" +
+    (hasNamespaces ? "" : " [skipped: no right to make a namespace]"),
+  ignore: !hasNamespaces,
+  async fn() {
+    await using files = await fileUrl();
+    const command = [...scriptCommand(MAIN), "run", "a", "--", ...OBEDIENT];
+    const unshare = spawnProcess(["unshare", "-fp", ...command], {
+      env: { HOLDFAST_URL: files.url },
+      stdout: "pipe",
+    });
+    let output = "";
+    unshare.stdout!.setEncoding("utf8").on("data", (chunk: string) => output += chunk);
+    await waitUntil("the command runs", () => output.includes("\n"));
+    const children = await readFile(`/proc/${unshare.pid}/task/${unshare.pid}/children`, "utf8");
+    process.kill(Number(children.trim()), "SIGTERM");
+    assertEquals((await unshare.ended).code, 0);
+    assertMatch(output, /\ngot TERM\n$/);
+  },
 });

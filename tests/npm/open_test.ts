@@ -1,7 +1,7 @@
 /** `openLock()` of the npm package loads the client that is installed, and names one that is missing. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { installPackages, installSkip } from "../../testing/npm/install.ts";
-import { linkedProject } from "../../testing/npm/project.ts";
+import { installedProject, linkedProject, PACKAGE } from "../../testing/npm/project.ts";
 import { programOf, RUNTIMES, runtimeSkip } from "../../testing/npm/runtimes.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 
@@ -26,9 +26,28 @@ for (const [name, spec] of Object.entries(CLIENTS)) {
     for (const runtime of RUNTIMES) {
       const { output } = await project.run([await programOf(runtime), script, server.url]);
       assertEquals(output.trim(), "ok", runtime.name);
+      const command = ["run", "nightly", "--", "sh", "-c", 'echo "$HOLDFAST_NAME"; exit 7'];
+      const main = `${project.folder}/node_modules/${PACKAGE}/command/main.js`;
+      const env = { HOLDFAST_URL: server.url };
+      const ran = await project.run([await programOf(runtime), main, ...command], env);
+      assertEquals(ran.output.trim(), "nightly", runtime.name);
+      assert(!ran.success, runtime.name);
     }
   });
 }
+
+test("npx finds the command of the npm package", async () => {
+  await using project = await installedProject();
+  const { output } = await project.run([
+    "npx",
+    "--no-install",
+    "-p",
+    PACKAGE,
+    "holdfast",
+    "--help",
+  ]);
+  assertMatch(output, /^Usage: holdfast COMMAND/);
+});
 
 test("openLock() of the npm package names the client that is not installed", async () => {
   await using project = await linkedProject();

@@ -84,9 +84,10 @@ const AROUND_HANDLERS: Table = {
   "fencing/": ["fencing/", "http/shared/", "redis/client.ts", "core/"],
 };
 
-/** Makes locks of all strategies, and the clients that they need. */
+/** Makes locks of all strategies, with the clients that they need; the command uses them. */
 const OPEN: Table = {
   "open/": ["open/", "memory/", "file/", ...Object.keys(REDIS), ...Object.keys(ZOOKEEPER), "core/"],
+  "command/": ["command/", "open/", "core/"],
 };
 
 const PUBLISHED: Table = {

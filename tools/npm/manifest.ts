@@ -38,6 +38,7 @@ export function completeManifest(packed: PackedManifest, repository: string): Pa
     ...repository !== "" && addressesOf(repository),
     engines: ENGINES,
     sideEffects: false,
+    bin: { holdfast: rest.exports["./command"]!.default },
     peerDependencies: PEERS,
     peerDependenciesMeta: Object.fromEntries(
       Object.keys(PEERS).map((name) => [name, { optional: true }]),

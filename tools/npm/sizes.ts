@@ -18,6 +18,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   ".": 10_000,
   "./file": 18_500,
   "./open": 62_000,
+  "./command": 66_000,
   "./redis": 27_000,
   "./redis/node-redis": 3_300,
   "./redis/ioredis": 2_800,
