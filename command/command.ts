@@ -9,6 +9,7 @@ import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 export const EXIT = {
   ok: 0,
   failed: 1,
+  notChecked: 2,
   usage: 64,
   unavailable: 69,
   busy: 75,

@@ -12,6 +12,7 @@ import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { openLock } from "../open/mod.ts";
 import { UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT } from "./command.ts";
+import { doctor, DOCTOR_HELP } from "./doctor.ts";
 import { release, RELEASE_HELP } from "./release.ts";
 import { run, RUN_HELP } from "./run.ts";
 import { show, SHOW_HELP } from "./show.ts";
@@ -21,6 +22,7 @@ const HELP = `Usage: holdfast COMMAND [options]
   run NAME -- COMMAND   runs a command while it holds the lock NAME
   show NAME             prints who holds a lock, and who waits for it
   release --steal NAME  takes a lock from its holder, and frees it
+  doctor                judges how the service is set up
 
 The locks are where --at or HOLDFAST_URL says: redis://…, zookeeper://…, file:///dir.
 holdfast COMMAND --help explains the options of a command.`;
@@ -29,6 +31,7 @@ const COMMANDS = {
   run: { main: run, help: RUN_HELP },
   show: { main: show, help: SHOW_HELP },
   release: { main: release, help: RELEASE_HELP },
+  doctor: { main: doctor, help: DOCTOR_HELP },
 } as const;
 
 const context: CommandContext = {

@@ -13,7 +13,7 @@ import {
   type NodeRedisSentinel,
 } from "../redis/clients/node_redis.ts";
 import type { RedisClient } from "../redis/client.ts";
-import { REDIS_LOCK_OPTIONS } from "../redis/options.ts";
+import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "../redis/options.ts";
 import { RedisLock } from "../redis/redis_lock.ts";
 import { bad, type Host, type LockUrl, readQuery, unescape } from "./lock_url.ts";
 import type { OpenLockOptions } from "./options.ts";
@@ -53,10 +53,27 @@ interface Servers {
 /** A client that connects in the background. */
 interface Connecting {
   readonly adapter: RedisClient;
+  /** Resolves when it is connected. It may never settle. */
+  readonly connected: Promise<unknown>;
   close(): Promise<void>;
 }
 
 export async function open(url: LockUrl, options: OpenLockOptions): Promise<RedisLock> {
+  const { client, strategy } = await openClient(url);
+  return new RedisLock(client, { ...options, ...strategy });
+}
+
+/** A client that connects in the background, and the options that the URL has for its lock. */
+export interface OpenClient {
+  /** Its `close()` closes the client, too: a lock calls it at its disposal. */
+  readonly client: RedisClient;
+  /** Resolves when it is connected. It may never settle. */
+  readonly connected: Promise<unknown>;
+  readonly strategy: Omit<RedisLockOptions, keyof OpenLockOptions>;
+}
+
+/** Checks the URL, and makes the client. */
+export async function openClient(url: LockUrl): Promise<OpenClient> {
   const place = readPlace(url);
   const read = readQuery(url, URL_OPTIONS);
   checkOptions(null, read, URL_OPTIONS); // before the client connects
@@ -76,8 +93,7 @@ export async function open(url: LockUrl, options: OpenLockOptions): Promise<Redi
     sentinelLogin: loginOf(sentinelUser, sentinelPassword),
     tls: isSecure ? texts : undefined,
   };
-  const { adapter, close } = await connect(servers, client);
-  // The lock closes what its adapter opened. This one has opened the client as well.
+  const { adapter, connected, close } = await connect(servers, client);
   const owning: RedisClient = Object.create(adapter, {
     close: {
       value: async () => {
@@ -86,7 +102,7 @@ export async function open(url: LockUrl, options: OpenLockOptions): Promise<Redi
       },
     },
   });
-  return new RedisLock(owning, { ...options, ...strategy });
+  return { client: owning, connected, strategy };
 }
 
 function loginOf(user: string | undefined, password: string | undefined): Login {
@@ -198,10 +214,16 @@ function connectNodeRedis(redis: NodeRedis, servers: Servers): Connecting {
       sentinelClientOptions: { ...sentinelLogin, socket },
     });
   client.on("error", () => {}); // the adapter keeps the error for the calls
-  client.connect().catch(() => {});
+  const connected = client.connect();
+  const destroy = async () => void (client.isOpen && await client.destroy());
+  connected.catch(() => {});
   return {
     adapter: nodeRedis(client),
-    close: async () => void (client.isOpen && await client.destroy()),
+    connected,
+    async close() {
+      await destroy();
+      connected.then(destroy, () => {}); // one that is not open yet, but connects, opens later
+    },
   };
 }
 
@@ -216,7 +238,7 @@ interface Ioredis {
 
 interface IoredisOwner {
   readonly status: string;
-  once(event: "end", listener: () => void): unknown;
+  once(event: "ready" | "end", listener: () => void): unknown;
   disconnect(): void;
 }
 
@@ -239,7 +261,8 @@ function connectIoredis({ Redis, Cluster }: Ioredis, servers: Servers): Connecti
       ...(tls === undefined ? {} : { sentinelTLS: tls, enableTLSForSentinelMode: true }),
     });
   client.on("error", () => {}); // the adapter keeps the error for the calls
-  return { adapter: ioredis(client), close: () => disconnect(client) };
+  const connected = new Promise<void>((resolve) => client.once("ready", resolve));
+  return { adapter: ioredis(client), connected, close: () => disconnect(client) };
 }
 
 /** Resolves when the connection has ended. */
