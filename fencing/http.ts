@@ -4,6 +4,7 @@
  * @module
  */
 import type { Lease } from "../core/contract/distributed_lock.ts";
+import { describe } from "../core/contract/options.ts";
 import { problem, problemResponse, refusalOf } from "../http/shared/problem.ts";
 import { checkToken, type FenceStore } from "./fences.ts";
 
@@ -23,6 +24,7 @@ export type FencedHandler<Rest extends unknown[]> = (
  *
  * @param lease The lease under which the request is sent.
  * @returns The headers, for `fetch(url, { headers })`.
+ * @throws {TypeError} If it is no lease, but for instance the promise of one: an `await` is missing.
  *
  * @example Usage
  * ```ts
@@ -33,7 +35,9 @@ export type FencedHandler<Rest extends unknown[]> = (
  * ```
  */
 export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, string> {
-  return { [FENCE_HEADER]: String(lease.fencingToken) };
+  const { fencingToken } = lease;
+  checkToken(fencingToken); // a promise of a lease has none: that would send the word "undefined"
+  return { [FENCE_HEADER]: String(fencingToken) };
 }
 
 /**
@@ -50,7 +54,8 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
  * `statusCode` from 400 to 499 is answered with that status; a `URIError` is a 400.
  * @returns A function that wraps a handler. The handler is called with the request, the token, and any
  * further arguments.
- * @throws {TypeError} From the wrapped handler, if the resource is not a string.
+ * @throws {TypeError} If an argument is of a wrong type; from the wrapped handler, if the resource is not a
+ * string.
  *
  * @example Usage
  * ```ts
@@ -70,6 +75,13 @@ export function fencedHttp(
 ): <Rest extends unknown[]>(
   handler: FencedHandler<Rest>,
 ) => (request: Request, ...rest: Rest) => Promise<Response> {
+  if (typeof fences?.raise !== "function" || typeof resource !== "function") {
+    throw new TypeError(
+      "Cannot use the arguments of fencedHttp(): they must be fences, such as new MemoryFences(), and a " +
+        `function that names the resource of a request, but they are ${describe(fences)} and ` +
+        describe(resource),
+    );
+  }
   return (handler) => async (request, ...rest) => {
     const header = request.headers.get(FENCE_HEADER);
     if (header === null) return rejection("token-required", 428, "Fencing token required");

@@ -4,7 +4,7 @@
  * @module
  */
 import { LockSetupError } from "../core/contract/errors.ts";
-import { checkOptions, oneOf, text } from "../core/contract/options.ts";
+import { oneOf, readTable, text } from "../core/contract/options.ts";
 import { ioredis, type IoredisClient, type IoredisCluster } from "../redis/clients/ioredis.ts";
 import {
   nodeRedis,
@@ -12,6 +12,7 @@ import {
   type NodeRedisCluster,
   type NodeRedisSentinel,
 } from "../redis/clients/node_redis.ts";
+import { loadPackage, PackageNotFound } from "../packages/load_package.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "../redis/options.ts";
 import { RedisLock } from "../redis/redis_lock.ts";
@@ -76,7 +77,7 @@ export interface OpenClient {
 export async function openClient(url: LockUrl): Promise<OpenClient> {
   const place = readPlace(url);
   const read = readQuery(url, URL_OPTIONS);
-  checkOptions(null, read, URL_OPTIONS); // before the client connects
+  readTable("openLock()", read, URL_OPTIONS); // checks them before the client connects
   const { client, caFile, certFile, keyFile, sentinelUser, sentinelPassword, ...strategy } = read;
   const texts = await readTlsFiles({ caFile, certFile, keyFile });
   const isSecure = url.scheme.startsWith("rediss");
@@ -153,11 +154,11 @@ async function connect(
   wanted: "redis" | "ioredis" | undefined,
 ): Promise<Connecting> {
   if (wanted !== "ioredis") {
-    const found = await loadPackage<NodeRedis>("redis", "6.3.1");
+    const found = await loadClient<NodeRedis>("redis", "6.3.1");
     if (found !== null) return connectNodeRedis(found, servers);
   }
   if (wanted !== "redis") {
-    const found = await loadPackage<Ioredis>("ioredis", "6.0.0");
+    const found = await loadClient<Ioredis>("ioredis", "6.0.0");
     if (found !== null) return connectIoredis(found, servers);
   }
   const name = wanted ?? "redis";
@@ -167,19 +168,17 @@ async function connect(
 }
 
 /**
- * Loads a client package; `null` if it is not installed. The specifier is no literal: a bundler would demand
- * both packages, and Deno would download them for every user of this module.
+ * Loads a client package; `null` if it is not installed. On Deno its specifier is no literal, else each user
+ * of this module would download both.
  *
  * @throws {LockSetupError} If it is installed, but cannot be loaded.
  */
-async function loadPackage<Package>(name: string, version: string): Promise<Package | null> {
-  const specifier = "Deno" in globalThis ? `npm:${name}@${version}` : name;
+async function loadClient<Package>(name: string, version: string): Promise<Package | null> {
+  const specifier = `npm:${name}@${version}`;
   try {
-    return await import(/* webpackIgnore: true */ /* @vite-ignore */ specifier) as Package;
+    return "Deno" in globalThis ? await import(specifier) : loadPackage<Package>(name);
   } catch (cause) {
-    const { code, message } = cause as { readonly code?: string; readonly message?: string };
-    const isMissing = code?.endsWith("MODULE_NOT_FOUND") && message?.includes(`'${name}'`);
-    if (isMissing) return null;
+    if (cause instanceof PackageNotFound) return null;
     throw new LockSetupError(`Cannot load the package ${name}`, undefined, { cause });
   }
 }

@@ -12,7 +12,6 @@ import type {
 } from "./distributed_lock.ts";
 import {
   callback,
-  checkOptions,
   count,
   duration,
   flag,
@@ -58,39 +57,44 @@ export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOpti
 
 export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<QueryOptions>;
 
-/** Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted. */
-export function checkAcquireOptions(options: AcquireOptions): void {
+/** Reads the options of `acquire()` and `tryAcquire()`. */
+export function readAcquireOptions(options: AcquireOptions): AcquireOptions {
   checkExclusive(options);
-  checkOptions("acquire()", options, ACQUIRE_OPTIONS);
+  return readTable("acquire()", options, ACQUIRE_OPTIONS);
 }
 
 /** The same for an `AttachableLock`. */
-export function checkAttachableOptions(options: AttachableAcquireOptions): void {
+export function readAttachableOptions(options: AttachableAcquireOptions): AttachableAcquireOptions {
   checkExclusive(options);
-  checkOptions("acquire()", options, ATTACHABLE_OPTIONS);
-  if (options.ownerId !== undefined && options.label !== undefined) {
+  const read = readTable("acquire()", options, ATTACHABLE_OPTIONS);
+  if (read.ownerId !== undefined && read.label !== undefined) {
     throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
   }
+  return read;
 }
 
 /** The same for `attach()`. */
-export function checkAttachOptions(options: AttachOptions): void {
+export function readAttachOptions(options: AttachOptions): AttachOptions {
   checkExclusive(options);
-  checkOptions("attach()", options, ATTACH_OPTIONS);
+  return readTable("attach()", options, ATTACH_OPTIONS);
 }
 
-/** Checks the options that `request()` adds. Unknown ones are ignored, as in Web Locks. */
-export function checkRequestOptions(options: RequestOptions): void {
-  checkOptions(null, options, REQUEST_OPTIONS);
-  const { steal, ifAvailable, signal, waitMs } = options;
+/** The same for `request()`. @param table Its options and those of `acquire()`. */
+export function readRequestOptions(
+  options: RequestOptions,
+  table: OptionTable<RequestOptions>,
+): RequestOptions {
+  const read: RequestOptions = readTable("request()", options, table);
+  const { steal, ifAvailable, signal, waitMs } = read;
   if (steal && (ifAvailable || signal || waitMs !== undefined)) {
     throw notSupported(
       "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out",
     );
   }
+  return read;
 }
 
-/** Checks the options of `query()`. Returns how many waiters to list. */
+/** Reads the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
 }

@@ -1,16 +1,19 @@
 /**
- * What an error says about an option that does not exist: what to use instead.
+ * What an error says about an option that does not exist, or about a bare value in the place of options:
+ * what to use instead.
  *
  * @module
  */
 
-const WAIT = "to bound a wait, pass 'waitMs' to acquire() or tryAcquire()";
+const WAIT = "to bound a wait, pass 'waitMs' to the call or to the web part";
 const RETRY = `a call waits in a queue and does not retry; ${WAIT}`;
 const TRY = "tryAcquire() does not wait";
 const TTL = "the lifetime of a lease is 'ttlMs' on Redis and 'sessionTimeoutMs' on ZooKeeper";
 const RENEWAL = "leases are renewed in time unless 'autoRenew' is false";
 const OWNER = "an id that the caller chooses is 'ownerId', a name to show is 'label'";
 const DRIFT = "the allowance for drift is fixed";
+/** What an error says about several names. */
+export const SEVERAL_NAMES = "a call takes one name; several names: acquireAll()";
 
 /** The options of other libraries, and what to use here. */
 const FOREIGN: Readonly<Record<string, string>> = {
@@ -58,14 +61,34 @@ const FOREIGN: Readonly<Record<string, string>> = {
   steal: "only request() has it",
 };
 
+/** What a bare value in the place of options is meant as, by what it is and by an option that they have. */
+const BARE: readonly (readonly [is: string, option: string, hint: string])[] = [
+  ["a number", "waitMs", `the longest wait is { waitMs }; ${TTL}`],
+  ["a number", "ttlMs", TTL],
+  ["a function", "key", "pass it as { key }"],
+  ["undefined", "key", "pass { key }, or the key alone"],
+  ["a function", "onWait", "to run it under the lock, call request()"],
+  ["a string", "onWait", SEVERAL_NAMES],
+  ["an array", "onWait", SEVERAL_NAMES],
+  ["a string", "dir", "pass it as { dir }"],
+  ["a string", "rootPath", "the servers come first, then the options"],
+  ["an AbortSignal", "signal", "pass it as { signal }"],
+];
+
+/** The end of the error for a bare value in the place of options. */
+export function hintForBare(is: string, known: readonly string[]): string {
+  const row = BARE.find(([each, option]) => each === is && known.includes(option));
+  return row === undefined ? "" : `; ${row[2]}`;
+}
+
 /**
- * The end of the error for an option that does not exist: the option that other libraries call so, one with
- * almost the same name, or else all names.
+ * The end of the error for an option that does not exist: one with almost the same name, the option that
+ * other libraries call so, or else all names.
  */
 export function hintFor(name: string, known: readonly string[]): string {
-  if (Object.hasOwn(FOREIGN, name)) return FOREIGN[name]!;
   const similar = known.find((each) => isSimilar(each.toLowerCase(), name.toLowerCase()));
-  return similar === undefined ? `it has ${known.join(", ")}` : `did you mean '${similar}'?`;
+  if (similar !== undefined) return `did you mean '${similar}'?`;
+  return Object.hasOwn(FOREIGN, name) ? FOREIGN[name]! : `it has ${known.join(", ")}`;
 }
 
 /** Whether one name becomes the other by one inserted, dropped, replaced or swapped letter, or a unit. */

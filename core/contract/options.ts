@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { hintFor } from "./option_hints.ts";
+import { hintFor, hintForBare, SEVERAL_NAMES } from "./option_hints.ts";
 
 /** Longest name of a lock, in UTF-16 code units. */
 const MAX_NAME_LENGTH = 1_000;
@@ -49,67 +49,65 @@ export type ReadOptions<Options, Table> = {
 };
 
 /**
- * Checks options, also that there is no unknown one: a misspelt or foreign option must not be ignored. An
- * unknown option whose value is `undefined` counts as left out.
+ * Reads options into an object of its own: each is read once, so a change after that, or a getter that would
+ * throw the next time, has no effect. Fills in the defaults, copies lists, and binds callbacks to the options.
+ * Members of `Object.prototype` are not options. An unknown option, misspelt or of another library, is an
+ * error; if its value is `undefined`, it counts as left out.
  *
- * @param where What takes the options, for the message: `"acquire()"`. With `null`, unknown options are
- * ignored.
+ * @param where What takes the options, for the message: `"acquire()"`.
  * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
  * @throws {RangeError} If one is out of range.
- */
-export function checkOptions<Options extends object>(
-  where: string | null,
-  options: Options,
-  table: OptionTable<Options>,
-): void {
-  if (typeof options !== "object" || options === null) {
-    const is = describe(options);
-    throw new TypeError(`Cannot use the options: they must be an object, but they are ${is}`);
-  }
-  if (where !== null) {
-    for (const name in options) {
-      if (Object.hasOwn(table, name) || options[name] === undefined) continue;
-      const hint = hintFor(name, Object.keys(table));
-      throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
-    }
-  }
-  for (const name in table) {
-    const value = options[name];
-    if (value !== undefined || table[name].isRequired) table[name].check(`'${name}'`, value);
-  }
-}
-
-/**
- * Checks options as {@linkcode checkOptions} does, fills in the defaults, and copies lists: a caller may change
- * its own later.
  */
 export function readTable<Options extends object, Table extends OptionTable<Options>>(
   where: string,
   options: Options,
   table: Table,
 ): ReadOptions<Options, Table> {
-  checkOptions(where, options, table);
+  const isBare = typeof options !== "object" || options === null || Array.isArray(options) ||
+    options instanceof AbortSignal || options instanceof Promise;
+  if (isBare) {
+    const is = describe(options);
+    const hint = hintForBare(is, Object.keys(table));
+    throw new TypeError(
+      `Cannot use the options: they must be an object, but they are ${is}${hint}`,
+    );
+  }
+  refuseUnknown(where, options, table);
   const read: Record<string, unknown> = {};
-  for (const name in table) {
-    const value = options[name as never] ?? table[name]!.default;
-    read[name] = Array.isArray(value) ? [...value] : value;
+  for (const name of Object.keys(table)) {
+    const rule = table[name as keyof Options];
+    const value = copyOf(isOption(options, name) ? options[name as keyof Options] : undefined);
+    if (value !== undefined || rule.isRequired) rule.check(`'${name}'`, value);
+    if (value === undefined) read[name] = rule.default;
+    else read[name] = typeof value === "function" ? value.bind(options) : value;
   }
   return read as ReadOptions<Options, Table>;
 }
 
-/** Copies the options that are in the table. */
-export function pickOptions<Options extends object>(
-  options: Options,
-  table: OptionTable<Options>,
-): Options {
-  const picked: Partial<Options> = {};
-  for (const name in options) if (Object.hasOwn(table, name)) picked[name] = options[name];
-  return picked as Options;
+function refuseUnknown(where: string, options: object, table: object): void {
+  for (const name in options) {
+    if (Object.hasOwn(table, name) || !isOption(options, name)) continue;
+    if (options[name as keyof typeof options] === undefined) continue;
+    const hint = hintFor(name, Object.keys(table));
+    throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
+  }
+}
+
+/** Some program or package may have added members to all objects. They are not meant for us. */
+function isOption(options: object, name: string): boolean {
+  return !Object.hasOwn(Object.prototype, name) || Object.hasOwn(options, name);
+}
+
+function copyOf(value: unknown): unknown {
+  return Array.isArray(value) ? [...value] : value;
 }
 
 /** The end of the message about a bad value: `"a string"`, `"null"`. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return "an array";
+  if (value instanceof AbortSignal) return "an AbortSignal";
+  if (value instanceof Promise) return "a promise (is an 'await' missing?)";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
@@ -256,6 +254,9 @@ export const OWNER_ID: Rule<undefined> = text({
 const NAME = text({ min: 1 });
 
 export function checkName(name: unknown): asserts name is string {
+  if (Array.isArray(name)) {
+    throw new TypeError(`Cannot use an array as the lock name: ${SEVERAL_NAMES}`);
+  }
   NAME.check("the lock name", name);
 }
 

@@ -12,6 +12,7 @@
  */
 import type { Lease, RenewalLate } from "../contract/distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
+import { recordUse } from "../contract/nesting.ts";
 import { ttl } from "../contract/options.ts";
 import { promiseTry } from "../contract/promise_try.ts";
 import {
@@ -51,6 +52,8 @@ export interface LeaseContext {
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
+/** How long, in ms, before its deadline a lease can no longer be saved, if answers usually come fast: at most. */
+const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
 const noAnswer = () => NO_ANSWER;
@@ -104,6 +107,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
   #endKeep: (() => void) | null = null;
+  /** Whether the code that got it has used it. */
+  #isUsed = false;
 
   /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -133,6 +138,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   get signal(): AbortSignal {
+    this.#use();
     this.#controller ??= new AbortController();
     this.#checkLive();
     if (this.#loss !== null) this.#controller.abort(this.#loss);
@@ -140,6 +146,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   throwIfLost(): void {
+    this.#use();
     this.#throwIfOver("use");
     if (this.#checkProven()) return;
     const cause = new Error("The process was suspended since the service last answered");
@@ -159,9 +166,17 @@ export class ManagedLease implements Lease, ScheduledLease {
     return this.toJSON();
   }
 
-  /** Never rejects: that would hide the error of the block that it ends. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch(() => {});
+  /** Never rejects: that would hide the error of the block that it ends. `await using` reads it at its start. */
+  get [Symbol.asyncDispose](): () => Promise<void> {
+    this.#use();
+    return async () => void await this.release().catch(() => {});
+  }
+
+  /** These members are used by the code that holds the lease, the others perhaps by code that watches it. */
+  #use(): void {
+    if (this.#isUsed) return;
+    this.#isUsed = true;
+    recordUse(this);
   }
 
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
@@ -286,9 +301,10 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
+    const grantedMs = Math.min(this.#grant.ttlMs, Math.max(this.#grant.validMs, this.#validMs));
     const attempt = new Attempt(
       clock,
-      this.#grant.ttlMs,
+      grantedMs,
       this.#deadlineMs,
       Infinity,
       () => this.#canBeSaved(),
@@ -319,7 +335,7 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #canBeSaved(): boolean {
     const { clock, answerMs } = this.#context;
-    const neededMs = Math.max(this.#grant.ttlMs / 50, 2 * answerMs);
+    const neededMs = Math.max(Math.min(this.#validMs / 50, MAX_HOPELESS_MS), 2 * answerMs);
     return this.#deadlineMs - clock.now() > neededMs;
   }
 
@@ -470,9 +486,9 @@ export class ManagedLease implements Lease, ScheduledLease {
     }
   }
 
-  /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */
+  /** Pauses before a retry. */
   #pause(delayMs: number): Promise<void> {
     const { clock, stopped } = this.#context;
-    return pause(clock, delayMs, AbortSignal.any([stopped]));
+    return pause(clock, delayMs, stopped);
   }
 }

@@ -4,7 +4,9 @@
  * @module
  */
 import type { WaitInfo } from "../contract/distributed_lock.ts";
+import { unwatchAbort, watchAbort } from "../time/abort_watch.ts";
 import { LinkedSet } from "./linked_set.ts";
+import { type ReportedWaiter, WaitReports } from "./wait_reports.ts";
 
 /** A local waiter, as `query()` reports it. */
 export interface LocalWaiter {
@@ -14,9 +16,8 @@ export interface LocalWaiter {
   readonly label?: string | undefined;
 }
 
-interface QueuedWaiter extends LocalWaiter {
+interface QueuedWaiter extends LocalWaiter, ReportedWaiter {
   grant(turn: Turn): void;
-  reject(reason: unknown): void;
 }
 
 /** The queue of one name: the current turn and the waiters behind it. */
@@ -24,6 +25,10 @@ interface Line {
   turn: Turn | null;
   /** In the order of arrival. */
   readonly waiters: LinkedSet<QueuedWaiter>;
+  /** How many wait for something else, with a turn already: they are ahead of the waiters. */
+  ahead: number;
+  /** `null` until a waiter has an `onWait`. */
+  reports: WaitReports | null;
 }
 
 /** Exclusive use of a name within its queue. */
@@ -44,14 +49,14 @@ export class LocalQueue {
   /** Returns a turn, or `null` if another caller has it. */
   tryEnter(name: string): Turn | null {
     if (this.#lines.has(name)) return null;
-    const line: Line = { turn: null, waiters: new LinkedSet() };
+    const line: Line = { turn: null, waiters: new LinkedSet(), ahead: 0, reports: null };
     this.#lines.set(name, line);
     return this.#grant(name, line);
   }
 
   /**
-   * Waits for a turn. `onWait` is called once, if the caller has to wait; then `onTurn`, in the step that
-   * grants the turn: only later could another call seize it. It must not throw.
+   * Waits for a turn. `onWait` is called if the caller has to wait, and when its place has changed; then
+   * `onTurn`, in the step that grants the turn: only later could another call seize it. It must not throw.
    *
    * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
    */
@@ -70,17 +75,20 @@ export class LocalQueue {
       onTurn?.(turn);
       return turn;
     }
-    const { waiters } = this.#lines.get(name)!;
-    onWait?.({ position: waiters.size + 1, waiters: waiters.size + 1 });
+    const line = this.#lines.get(name)!;
+    const { waiters } = line;
     return await new Promise<Turn>((resolve, reject) => {
       const leave = () => {
         waiters.delete(waiter);
-        signal?.removeEventListener("abort", abort);
+        line.reports?.leave(waiter);
+        line.reports?.onChange();
+        if (signal !== undefined) unwatchAbort(signal, listener);
       };
-      const abort = () => waiter.reject(signal?.reason);
+      const listener = { onAborted: () => waiter.reject(signal?.reason) };
       const waiter: QueuedWaiter = {
         sinceMs: performance.now(),
         label,
+        onWait,
         grant: (turn) => {
           leave();
           onTurn?.(turn);
@@ -89,8 +97,18 @@ export class LocalQueue {
         reject: (reason) => (leave(), reject(reason)),
       };
       waiters.add(waiter);
-      signal?.addEventListener("abort", abort);
+      if (signal !== undefined) watchAbort(signal, listener);
+      line.reports?.onChange();
+      // Last, because `onWait` may end the turn that is waited for.
+      if (onWait !== undefined) (line.reports ??= new WaitReports(line)).enter(waiter);
     });
+  }
+
+  /** The caller that has the turn begins to wait for something else (1), or has ended that (-1). */
+  countAhead(name: string, change: 1 | -1): void {
+    const line = this.#lines.get(name)!;
+    line.ahead += change;
+    line.reports?.onChange();
   }
 
   /** Takes the turn away from the caller that has it, ahead of all waiters. */

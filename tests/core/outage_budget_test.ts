@@ -119,7 +119,7 @@ Deno.test("OutageBudget.settle() and ask() leave no listener at the signal, howe
   const late = ["LockUnavailableError", "Error"];
   const outage = [budget.ask(() => never), budget.settle(never, controller.signal)];
   const ended = Promise.all(outage.map((call) => call.catch((error: Error) => error.name)));
-  assertEquals(listeners(), 2);
+  assertEquals(listeners(), 1);
   await clock.pass(1_000);
   assertEquals(await ended, late);
   assertEquals([listeners(), clock.timers], [0, 0]);
@@ -203,4 +203,33 @@ Deno.test("OutageBudget names the error of the connection when the failure says 
     await clock.pass(1_200);
     assertEquals((await rejected).message, `Cannot reach Redis for lock "n": ${expected}`);
   }
+});
+
+Deno.test("OutageBudget.unavailable() has no cause that repeats its message", () => {
+  const { signal } = new AbortController();
+  const options = { clock: new FakeClock(), service: "Redis", lockName: "n", signal };
+  const reason = "it is down. Start it";
+  const budget = new OutageBudget({
+    ...options,
+    unavailableAfterMs: 1_000,
+    classify: () => ({ kind: "retry", endsOutage: false, reason }),
+  });
+  const refused = new Error("connect ECONNREFUSED");
+  const empty = new Error("", { cause: refused });
+  const cases: [failure: unknown, cause: unknown][] = [
+    [refused, refused],
+    [new Error(reason), undefined],
+    [new Error(reason, { cause: refused }), refused],
+    [new Error("down", { cause: new Error(reason, { cause: refused }) }), refused],
+    [new Error("Start it", { cause: new Error(reason) }), undefined],
+    [empty, empty],
+  ];
+  for (const [failure, cause] of cases) {
+    const error = budget.unavailable(failure);
+    assertStringIncludes(error.message, reason);
+    assertEquals(["cause" in error, error.cause], [cause !== undefined, cause]);
+  }
+  const circle = new Error("round");
+  circle.cause = circle;
+  assertEquals(budget.unavailable(circle).cause, circle);
 });

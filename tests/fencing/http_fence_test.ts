@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { FENCE_HEADER, fencedHttp, fenceHeader, MemoryFences } from "../../fencing/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 
@@ -74,4 +74,19 @@ Deno.test("fencedHttp() never accepts a smaller token after a greater one when r
   assertEquals(seen.length, accepted);
   assert(seen.every((token, i) => i === 0 || seen[i - 1]! <= token), "tokens never became smaller");
   assertEquals(seen.at(-1), 199n);
+});
+
+Deno.test("fenceHeader() and fencedHttp() throw for the promise of a lease, and for swapped arguments", () => {
+  const promise = Promise.resolve({ fencingToken: 7n }) as unknown as { fencingToken: bigint };
+  assertThrows(
+    () => fenceHeader(promise),
+    TypeError,
+    "'lease.fencingToken', but it is of type undefined",
+  );
+  const wrap = fencedHttp as (...args: unknown[]) => unknown;
+  assertThrows(
+    () => wrap("orders", new MemoryFences()),
+    TypeError,
+    "a function that names the resource of a request, but they are a string and an object",
+  );
 });

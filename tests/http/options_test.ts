@@ -4,11 +4,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import Fastify from "fastify";
 import { expressLock } from "../../http/express.ts";
-import { fastifyLock } from "../../http/fastify.ts";
+import { fastifyLock, type FastifyLockOptions } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { fetchLock, type HoldOptions } from "../../http/mod.ts";
+import { LockInterceptor } from "../../http/nestjs.ts";
 import { MemoryLock } from "../../mod.ts";
 
 type ErrorClass = typeof TypeError | typeof RangeError;
@@ -27,6 +28,13 @@ const BAD: readonly (readonly [options: Record<string, unknown>, ErrorClass])[] 
   [{ onError: "log" }, TypeError],
   [{ waitMS: 5 }, TypeError],
 ];
+/** Misspelt options, and those of other packages: what the error must end with. */
+const HINTS: Readonly<Record<string, string>> = {
+  wait: "did you mean 'waitMs'?",
+  waitMS: "did you mean 'waitMs'?",
+  onUnavailble: "did you mean 'onUnavailable'?",
+  timeout: "to bound a wait, pass 'waitMs' to the call or to the web part",
+};
 const BAD_HEADERS = ["", "Fencing Token", "a:b", "a\r\nb"];
 
 Deno.test("the http entries throw on bad options when the server starts", async (t) => {
@@ -46,6 +54,12 @@ Deno.test("the http entries throw on bad options when the server starts", async 
         const given = { key: "key", onUnavailable: "reject", ...options } as Options;
         assertThrows(() => wrap(given), errorClass);
       }
+      for (const [unknown, hint] of Object.entries(HINTS)) {
+        const given = { key: "key", onUnavailable: "reject", [unknown]: 5 } as unknown as Options;
+        const { message } = assertThrows(() => wrap(given), TypeError);
+        const isNamed = message.startsWith(`Cannot use '${unknown}': `) && message.endsWith(hint);
+        assert(isNamed, message);
+      }
       for (const fencingHeader of name === "lambda" ? [] : BAD_HEADERS) {
         const given = { key: "key", onUnavailable: "reject", fencingHeader } as Options;
         const text = "'fencingHeader': it must be the name of a header, but it is " +
@@ -54,6 +68,50 @@ Deno.test("the http entries throw on bad options when the server starts", async 
       }
     });
   }
+});
+
+Deno.test("the http entries say that their arguments are swapped, or that the first is no lock", async () => {
+  await using locks = new MemoryLock();
+  type Entry = (lock: unknown, options: unknown) => unknown;
+  const entries = { fetchLock, koaLock, expressLock, honoLock, lambdaLock } as unknown as Record<
+    string,
+    Entry
+  >;
+  entries["new LockInterceptor"] = (lock, options) =>
+    new LockInterceptor(lock as MemoryLock, options as string);
+  for (const [name, wrap] of Object.entries(entries)) {
+    const kind = name === "lambdaLock" ? "a lock, or a function that makes one" : "a lock";
+    const must = `Cannot use the first argument of ${name}(): it must be ${kind}, but it is `;
+    const swapped: [unknown, string][] = [["orders", "a string"], [{ key: "n" }, "an object"]];
+    for (const [options, is] of swapped) {
+      const message = `${must}${is}: the arguments are swapped`;
+      assertEquals(assertThrows(() => wrap(options, locks), TypeError).message, message);
+    }
+    const others: [unknown, string][] = [
+      [undefined, "undefined"],
+      [{ key: "n" }, "an object"],
+      [Promise.resolve(locks), "a promise (is an 'await' missing?)"],
+    ];
+    for (const [lock, is] of others) {
+      const message = `${must}${is}: pass a strategy, such as a RedisLock`;
+      assertEquals(assertThrows(() => wrap(lock, "orders"), TypeError).message, message);
+    }
+  }
+  const app = Fastify();
+  const registered = app.register(fastifyLock, locks as unknown as FastifyLockOptions);
+  await assertRejects(
+    async () => await registered,
+    TypeError,
+    "Cannot use 'lock' of fastifyLock(): it must be a lock, but it is undefined: pass a strategy",
+  );
+  await app.close();
+});
+
+Deno.test("fetchLock() names 'key' when the options are a function or left out", async () => {
+  await using locks = new MemoryLock();
+  const wrap = fetchLock as (lock: MemoryLock, options?: unknown) => unknown;
+  assertThrows(() => wrap(locks, () => "n"), TypeError, "a function; pass it as { key }");
+  assertThrows(() => wrap(locks), TypeError, "undefined; pass { key }, or the key alone");
 });
 
 Deno.test("fastifyLock() throws on bad options of the plugin and of a route", async () => {
@@ -78,6 +136,22 @@ Deno.test("fastifyLock() throws on bad options of the plugin and of a route", as
   for (const lock of [42, null, true]) {
     assertThrows(() => app.get("/", { config: { lock } }, () => ""), TypeError);
   }
+  for (const [unknown, hint] of Object.entries(HINTS)) {
+    const lock = { key: "key", [unknown]: 5 };
+    const error = assertThrows(() => app.get("/", { config: { lock } }, () => ""), TypeError);
+    assert(error.message.endsWith(hint), error.message);
+  }
+  await app.close();
+});
+
+Deno.test("fastifyLock() reads options of a prototype, and a route's `undefined` is the plugin's option", async () => {
+  await using locks = new MemoryLock();
+  await using _held = await locks.acquire("key");
+  const app = Fastify();
+  await app.register(fastifyLock, Object.create({ lock: locks, busyStatus: 423 }));
+  app.get("/a", { config: { lock: Object.create({ key: "key" }) } }, () => "");
+  app.get("/b", { config: { lock: { key: "key", busyStatus: undefined } } } as never, () => "");
+  for (const url of ["/a", "/b"]) assertEquals((await app.inject({ url })).statusCode, 423);
   await app.close();
 });
 
