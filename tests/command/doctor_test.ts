@@ -51,7 +51,8 @@ function subjects(
   { findings }: { readonly findings: readonly Finding[] },
   state: string,
 ): string[] {
-  return findings.filter((finding) => finding.state === state).map(({ subject }) => subject);
+  const found = findings.filter((finding) => finding.state === state);
+  return [...new Set(found.map(({ subject }) => subject))];
 }
 
 /** Examines; it must find these, and nothing else. */
