@@ -31,6 +31,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./http/nestjs": 8_400,
   "./lock-service": 8_000,
   "./testing": 13_500,
+  "./open": 65_000,
+  "./command": 70_000,
   "./fencing": 3_800,
 };
 
