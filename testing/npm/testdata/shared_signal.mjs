@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- its output is the result
 // Makes many calls with one abort signal that lives as long as the process. Prints the worst stall of the
 // event loop: the longest time of this process's CPU between two of its turns.
 //
@@ -7,7 +8,7 @@ import { setImmediate as turn } from "node:timers/promises";
 const [strategy, address, count] = process.argv.slice(2);
 const { signal } = new AbortController();
 const FLOWS = 64;
-const NAMES = 32;
+const NAMES = 48;
 /** Compilation takes its time, too. */
 const WARM_UP = Math.min(20_000, Number(count) / 5);
 
