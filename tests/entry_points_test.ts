@@ -26,6 +26,7 @@ const EXPORTS: Record<string, string[]> = {
   "./http/nestjs": ["Lock", "LockInterceptor", "HeldLease"],
   "./lock-service": ["lockRoutes"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
+  "./testing": ["FakeLock", "FakeClock"],
 };
 
 interface Configuration {
