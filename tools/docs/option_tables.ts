@@ -50,6 +50,11 @@ export const TABLES: readonly OptionTable[] = [
   { title: "tls of ZooKeeperLock", of: ["ZooKeeperTls"] },
   { title: "FileLock", of: ["FileLockOptions"] },
   {
+    title: "openLock()",
+    text: "Also those of [every strategy](#every-strategy). The URL has the others.",
+    of: ["OpenLockOptions"],
+  },
+  {
     title: "Calls",
     text: "The options of one call of a lock, with any strategy unless the title names one.",
     of: [],

@@ -39,6 +39,7 @@ export function completeManifest(packed: PackedManifest): PackedManifest {
     repository: { type: "git", url: `git+${REPOSITORY}.git` },
     engines: ENGINES,
     sideEffects: false,
+    bin: { holdfast: rest.exports["./command"]!.default },
     peerDependencies: PEERS,
     peerDependenciesMeta: Object.fromEntries(
       Object.keys(PEERS).map((name) => [name, { optional: true }]),

@@ -15,13 +15,13 @@ const BUNDLE_BOUND_MS = 120_000;
 
 /** The largest size of each entry, in bytes after gzip. A new entry needs one. */
 const BOUNDS: Readonly<Record<string, number>> = {
-  ".": 10_800,
-  "./file": 19_900,
-  "./redis": 27_800,
+  ".": 11_000,
+  "./file": 20_400,
+  "./redis": 28_500,
   "./redis/node-redis": 3_300,
   "./redis/ioredis": 2_800,
   "./redis/deno-redis": 2_800,
-  "./zookeeper": 26_600,
+  "./zookeeper": 27_300,
   "./http": 6_700,
   "./http/koa": 7_000,
   "./http/express": 7_500,
@@ -30,8 +30,10 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./http/lambda": 7_800,
   "./http/nestjs": 8_400,
   "./lock-service": 8_000,
-  "./fencing": 3_800,
   "./testing": 13_500,
+  "./open": 65_000,
+  "./command": 70_000,
+  "./fencing": 3_800,
 };
 
 /** The size of an entry. */
