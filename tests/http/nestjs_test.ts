@@ -393,7 +393,8 @@ for (const platform of PLATFORMS) {
             return () => stopped++;
           }),
       };
-      const options = { key: "key", maxHoldMs: 100, onError: (e: unknown) => errors.push(e) };
+      const maxHoldMs = scaled(400); // the response must begin before
+      const options = { key: "key", maxHoldMs, onError: (e: unknown) => errors.push(e) };
       const Routes = controllerOf(handlers, Lock(options));
       decorate(Routes, "events", Sse("events"));
       for (const name of Object.keys(handlers)) HeldLease()(Routes.prototype, name, 0);
