@@ -33,6 +33,7 @@ export type {
   LeaseOptions,
   LockCapabilities,
   LockHolder,
+  LockMode,
   LockSnapshot,
   LockWaiter,
   QueryOptions,

@@ -60,6 +60,7 @@ export class MemoryLock implements DistributedLock {
     steal: true,
     attach: false,
     shared: false,
+    limit: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -142,10 +143,12 @@ export class MemoryLock implements DistributedLock {
     return {
       name,
       holders: lease === undefined ? [] : [{
+        mode: lease.mode,
         ...(label === undefined ? {} : { label }),
         fencingToken: lease.fencingToken,
         remainingMs: lease.remainingMs,
       }],
+      holderCount: lease === undefined ? 0 : 1,
       waiters,
       waiterCount: this.#queue.waiterCount(name),
     };
@@ -161,7 +164,7 @@ export class MemoryLock implements DistributedLock {
 
   #check(name: string, options: AcquireOptions): void {
     checkName(name);
-    checkAcquireOptions(options);
+    checkAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
   }
 

@@ -4,7 +4,7 @@ import { conformance } from "../../testing/conformance/suite.ts";
 
 const memory: Harness = {
   name: "memory",
-  capabilities: { fifo: "global", endsBy: "release", steal: true, attach: false, shared: false },
+  capabilities: { fifo: "global", endsBy: "release", steal: true, attach: false, shared: false, limit: false },
   processes: false,
   ttlMs: Infinity,
   knowsWaitersOfTry: true,
