@@ -60,6 +60,9 @@ export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOpti
   steal: flag(false),
 };
 
+/** So many holders `query()` lists at most. */
+export const MAX_HOLDERS = 64;
+
 export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<QueryOptions>;
 
 /** The mode that `mode` and `limit` ask for. */

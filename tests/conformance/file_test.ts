@@ -20,7 +20,7 @@ const file: Harness = {
     steal: false,
     attach: false,
     shared: false,
-      limit: false,
+    limit: false,
   },
   processes: true,
   ttlMs: Infinity,
