@@ -173,9 +173,10 @@ export interface Lease extends AsyncDisposable {
   /** Whether the lock is held by this lease alone, or shared with others. */
   readonly mode: LockMode;
   /**
-   * Grows with every grant of this name. Resources reject tokens below the greatest they have seen. The
-   * tokens of shared leases never fall either, but two of them may have the same one: compare such a token
-   * with the greatest, and do not remember it (`check()` or `raise: false` of the fencing helpers).
+   * Grows with every grant of this name. Resources reject tokens below the greatest they have seen. Those of
+   * shared leases lie between those of the exclusive ones before and after, but say nothing about each other:
+   * two may be the same. Compare such a token with the greatest, and do not remember it (`check()` or
+   * `raise: false` of the fencing helpers).
    */
   readonly fencingToken: bigint;
   /**
