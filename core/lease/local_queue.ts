@@ -98,14 +98,20 @@ export class LocalQueue {
     },
   ): Promise<Turn> {
     signal?.throwIfAborted();
-    const turn = this.tryEnter(name, terms);
+    let turn = this.tryEnter(name, terms);
+    if (turn === null && onWait !== undefined) {
+      const waiters = this.waiterCount(name) + 1;
+      onWait({ position: waiters, waiters });
+      // It may have ended the wait, or the turn that it waits for.
+      signal?.throwIfAborted();
+      turn = this.tryEnter(name, terms);
+    }
     if (turn !== null) {
       onTurn?.(turn);
       return turn;
     }
     const line = this.#lines.get(name)!;
     const { waiters } = line;
-    onWait?.({ position: waiters.size + 1, waiters: waiters.size + 1 });
     return await new Promise<Turn>((resolve, reject) => {
       const stopListening = () => signal?.removeEventListener("abort", abort);
       const abort = () => {
