@@ -12,6 +12,8 @@ import { SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** Longer than the interval, in ms, at which any strategy asks again. */
 const ASKED_AGAIN_MS = 1_200;
+/** Longer than any of these tests, in ms. */
+const LONG_WAIT_MS = 600_000;
 
 /** Calls `acquire()`; resolves when the strategy has called `onWait`. */
 async function queue(
@@ -118,6 +120,32 @@ export function waitingSuite(harness: Harness): void {
         assert((await take().then(() => null, (error) => error)) === reason);
       }
       assertEquals((await lock.query("n")).holders, []);
+    },
+  );
+
+  behaviour(
+    harness,
+    "acquire(), tryAcquire() and request() reject when the signal aborts in the same tick, and the lock is free",
+    async (arena) => {
+      const lock = await arena.client();
+      await (await lock.acquire("n")).release();
+      const calls: ((signal: AbortSignal) => Promise<unknown>)[] = [
+        (signal) => lock.acquire("n", { signal }),
+        (signal) => lock.acquire("n", { signal, waitMs: LONG_WAIT_MS }),
+        (signal) => lock.acquire("n", { signal, waitMs: 0 }),
+        (signal) => lock.tryAcquire("n", { signal }),
+        (signal) => lock.tryAcquire("n", { signal, waitMs: LONG_WAIT_MS }),
+        (signal) => lock.request("n", { signal }, () => {}),
+      ];
+      for (const [i, call] of calls.entries()) {
+        const abort = new AbortController();
+        const reason = new Error(`too late ${i}`);
+        const calling = call(abort.signal);
+        abort.abort(reason);
+        const thrown = await within("the call ends", calling).then(() => null, (error) => error);
+        assert(thrown === reason, `call ${i}: ${thrown}`);
+        await (await within("the lock is free", lock.acquire("n"))).release();
+      }
     },
   );
 

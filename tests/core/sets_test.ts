@@ -71,7 +71,7 @@ Deno.test("acquireAll() and tryAcquireAll() reject bad entries and options befor
   assertEquals(error.name, "NotSupportedError");
 });
 
-Deno.test("requestAll() rejects a steal and a missing callback, and ignores unknown options", async () => {
+Deno.test("requestAll() rejects a steal, a missing callback and unknown options", async () => {
   await using locks = new MemoryLock();
   const callback = () => "done";
   const steal = { steal: true } as AcquireAllOptions;
@@ -81,7 +81,8 @@ Deno.test("requestAll() rejects a steal and a missing callback, and ignores unkn
   await assertRejects(() => requestAll(locks, ["a"], {}, none), TypeError);
   await assertRejects(() => requestAll(locks, ["a"], none), TypeError);
   const unknown = { timeout: 5 } as AcquireAllOptions;
-  assertEquals(await requestAll(locks, ["a"], unknown, callback), "done");
+  await assertRejects(() => requestAll(locks, ["a"], unknown, callback), TypeError, "waitMs");
+  assertEquals(await requestAll(locks, ["a"], { ifAvailable: true }, callback), "done");
 });
 
 Deno.test("acquireAll() takes mode and limit of the options for entries without their own", async () => {
