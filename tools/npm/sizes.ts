@@ -15,7 +15,7 @@ const BUNDLE_BOUND_MS = 120_000;
 
 /** The largest size of each entry, in bytes after gzip. A new entry needs one. */
 const BOUNDS: Readonly<Record<string, number>> = {
-  ".": 11_000,
+  ".": 13_500,
   "./file": 20_400,
   "./redis": 28_500,
   "./redis/node-redis": 3_300,
@@ -30,7 +30,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./http/lambda": 7_500,
   "./http/nestjs": 8_400,
   "./lock-service": 8_000,
-  "./fencing": 3_800,
+  "./fencing": 4_200,
 };
 
 /** The size of an entry. */
