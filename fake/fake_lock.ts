@@ -105,13 +105,14 @@ interface Waiting {
  * ```
  */
 export class FakeLock implements DistributedLock {
-  /** The guarantees and features: those of `RedisLock`, but for `attach`. */
+  /** The guarantees and features: those of `RedisLock`, but for `attach` and modes. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
     endsBy: "ttl",
     steal: true,
     attach: false,
     shared: false,
+    limit: false,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -332,7 +333,7 @@ export class FakeLock implements DistributedLock {
 
   #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    const read = readAcquireOptions(options);
+    const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
     return read;
   }
@@ -541,9 +542,11 @@ export class FakeLock implements DistributedLock {
       name,
       holders: hold === undefined ? [] : [{
         ...(hold.label === undefined ? {} : { label: hold.label }),
+        mode: "exclusive",
         fencingToken: hold.fencingToken,
         ...this.#remaining(name),
       }],
+      holderCount: hold === undefined ? 0 : 1,
       waiters,
       waiterCount: this.#queue.waiterCount(name),
     };

@@ -95,6 +95,7 @@ export class FileLock implements DistributedLock {
     steal: false,
     attach: false,
     shared: false,
+    limit: false,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -301,7 +302,9 @@ export class FileLock implements DistributedLock {
     const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
-    return { name, holders: holder ? [holder] : [], waiters, waiterCount: this.#waiterCount(name) };
+    const holders = holder ? [holder] : [];
+    const waiterCount = this.#waiterCount(name);
+    return { name, holders, holderCount: holders.length, waiters, waiterCount };
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
@@ -321,16 +324,17 @@ export class FileLock implements DistributedLock {
       const seen = this.#directory.observe(name);
       if (seen === "free") return null;
       if (seen !== "unmarked") {
-        return { ...(seen.label ? { label: seen.label } : {}), fencingToken: seen.token };
+        const { label, token: fencingToken } = seen;
+        return { mode: "exclusive", ...(label ? { label } : {}), fencingToken };
       }
-      if (tries === BRIEF_LOCK_TRIES) return {};
+      if (tries === BRIEF_LOCK_TRIES) return { mode: "exclusive" };
       await pause(SYSTEM_CLOCK, 1, this.#lifetime.ended);
     }
   }
 
   #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    const read = readAcquireOptions(options);
+    const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
     return read;
   }

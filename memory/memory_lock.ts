@@ -9,6 +9,8 @@
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
+  MAX_HOLDERS,
+  modeOf,
   readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
@@ -17,6 +19,7 @@ import type {
   DistributedLock,
   Lease,
   LockCapabilities,
+  LockHolder,
   LockSnapshot,
   QueryOptions,
   RequestMethod,
@@ -25,7 +28,8 @@ import { instant } from "../core/time/clock.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime, STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
-import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
+import { LinkedSet } from "../core/lease/linked_set.ts";
+import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -38,7 +42,7 @@ export type MemoryLockOptions = StrategyOptions;
  * Named locks within one instance: first in, first out, without a server, files or permissions.
  *
  * It excludes only callers of the *same instance* from each other: use it for tests, examples and
- * programs of a single process. A lease ends when it is released, stolen, or held for `maxHoldMs`.
+ * programs of a single process. It has shared holders and limits. A lease ends when it is released, stolen, or held for `maxHoldMs`.
  * Fencing tokens start at 1 in each instance.
  *
  * @example Usage
@@ -62,7 +66,8 @@ export class MemoryLock implements DistributedLock {
     endsBy: "release",
     steal: true,
     attach: false,
-    shared: false,
+    shared: true,
+    limit: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -74,7 +79,8 @@ export class MemoryLock implements DistributedLock {
   readonly #engine = new LeaseEngine();
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
-  readonly #held = new Map<string, ManagedLease>();
+  /** The holders of each lock, in the order of their grants. */
+  readonly #held = new Map<string, LinkedSet<ManagedLease>>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
     tryOnce: this.#tryOnce.bind(this),
@@ -107,8 +113,8 @@ export class MemoryLock implements DistributedLock {
     let lease: ManagedLease | null = null;
     // Opened in the step that grants the turn, so that a thief always finds a lease to take away.
     const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
-    const label = this.#labelOf(options);
-    await this.#queue.enter(name, { signal, label, onWait, onTurn });
+    const [terms, label] = [termsOf(options), this.#labelOf(options)];
+    await this.#queue.enter(name, { terms, signal, label, onWait, onTurn });
     return await this.#handOut(lease!, signal);
   }
 
@@ -131,7 +137,7 @@ export class MemoryLock implements DistributedLock {
   async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
     const { signal, onWait } = options;
     signal?.throwIfAborted();
-    const turn = this.#queue.tryEnter(name);
+    const turn = this.#queue.tryEnter(name, termsOf(options));
     const lease = turn && this.#open(name, turn, options);
     if (lease === null) onWait?.({ waiters: this.#queue.waiterCount(name) });
     await null; // as with the other strategies, a signal that aborts in the same tick ends the call
@@ -140,24 +146,20 @@ export class MemoryLock implements DistributedLock {
     return null;
   }
 
-  /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
+  /** Reads the holders and the waiters of a lock. See {@linkcode DistributedLock.query}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
     checkName(name);
     this.#lifetime.throwIfEnded();
-    const lease = this.#held.get(name);
-    const label = lease && labelOf(lease.ownerId);
+    const held = this.#held.get(name);
     const nowMs = performance.now();
     const waiters = this.#queue.waiters(name, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
     return {
       name,
-      holders: lease === undefined ? [] : [{
-        ...(label === undefined ? {} : { label }),
-        fencingToken: lease.fencingToken,
-        remainingMs: lease.remainingMs,
-      }],
+      holders: held?.take(MAX_HOLDERS).map(described) ?? [],
+      holderCount: held?.size ?? 0,
       waiters,
       waiterCount: this.#queue.waiterCount(name),
     };
@@ -173,7 +175,7 @@ export class MemoryLock implements DistributedLock {
 
   #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    const read = readAcquireOptions(options);
+    const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
     return read;
   }
@@ -186,9 +188,10 @@ export class MemoryLock implements DistributedLock {
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     const read = this.#read(name, options);
     const turn = this.#queue.seize(name);
-    const victim = this.#held.get(name);
+    const victims = this.#held.get(name) ?? [];
+    this.#held.delete(name);
     const lease = this.#open(name, turn, read);
-    victim?.lose("stolen");
+    for (const victim of victims) victim.lose("stolen");
     return lease;
   }
 
@@ -196,6 +199,7 @@ export class MemoryLock implements DistributedLock {
     const lease = this.#engine.open({
       name,
       ownerId: makeOwnerId(this.#labelOf(options)),
+      mode: modeOf(options),
       fencingToken: ++this.#lastToken,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,
@@ -205,12 +209,27 @@ export class MemoryLock implements DistributedLock {
     }, {
       release: () => {
         if (!turn.isCurrent) return Promise.resolve({ state: "gone", reason: "stolen" });
-        this.#held.delete(name);
+        held.delete(lease);
+        if (held.size === 0) this.#held.delete(name);
         turn.end();
         return Promise.resolve({ state: "released" });
       },
     })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
-    this.#held.set(name, lease);
+    const held = this.#held.get(name) ?? new LinkedSet();
+    if (held.size === 0) this.#held.set(name, held);
+    held.add(lease);
     return lease;
   }
+}
+
+const EXCLUSIVE: Terms = { mode: "exclusive" };
+
+function termsOf(options: AcquireOptions): Terms {
+  const mode = modeOf(options);
+  return mode === "exclusive" ? EXCLUSIVE : { mode, limit: options.limit };
+}
+
+function described({ mode, ownerId, fencingToken, remainingMs }: ManagedLease): LockHolder {
+  const label = labelOf(ownerId);
+  return { mode, ...(label === undefined ? {} : { label }), fencingToken, remainingMs };
 }

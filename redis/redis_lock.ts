@@ -19,6 +19,7 @@ import type {
   AttachOptions,
   Lease,
   LockCapabilities,
+  LockHolder,
   LockSnapshot,
   QueryOptions,
   RequestMethod,
@@ -98,6 +99,7 @@ export class RedisLock implements AttachableLock {
     steal: true,
     attach: true,
     shared: false,
+    limit: false,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
@@ -221,7 +223,7 @@ export class RedisLock implements AttachableLock {
 
   #read(name: string, options: AttachableAcquireOptions): AttachableAcquireOptions {
     checkName(name);
-    const read = readAttachableOptions(options);
+    const read = readAttachableOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
     return read;
   }
@@ -358,13 +360,14 @@ function isClosedForGood(client: RedisClient): boolean {
 function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken, waiterCount } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
-  if (value === null) return { name, holders: [], waiters, waiterCount };
-  const holder = {
+  if (value === null) return { name, holders: [], holderCount: 0, waiters, waiterCount };
+  const holder: LockHolder = {
+    mode: "exclusive",
     ...labelled(value),
     ...(isOurs(value) ? { fencingToken } : {}),
     ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
   };
-  return { name, holders: [holder], waiters, waiterCount };
+  return { name, holders: [holder], holderCount: 1, waiters, waiterCount };
 }
 
 function labelled(value: string): { label?: string } {

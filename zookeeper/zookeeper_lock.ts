@@ -8,6 +8,7 @@ import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
+  modeOf,
   readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
@@ -44,7 +45,8 @@ const CLOSE_MS = 100;
  * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
  *
  * The holder and each waiter have an ephemeral sequential znode. The znode with the lowest number holds
- * the lock, and each waiter watches the znode directly before its own. An acquire of a free lock takes
+ * the lock, and each waiter watches the znode directly before its own. Shared ones (`mode: "shared"`) hold it
+ * together if they are the lowest, and watch the exclusive one before theirs. An acquire of a free lock takes
  * one round trip.
  *
  * The layout is Curator's, so this class and Curator's `InterProcessMutex` on `<rootPath>/<name>` exclude
@@ -81,7 +83,8 @@ export class ZooKeeperLock implements DistributedLock {
     endsBy: "session",
     steal: false,
     attach: false,
-    shared: false,
+    shared: true,
+    limit: false,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -169,7 +172,7 @@ export class ZooKeeperLock implements DistributedLock {
   }
 
   /**
-   * Reads the holder and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
+   * Reads the holders and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
    * znode. Rejects as `acquire()` does.
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
@@ -208,6 +211,7 @@ export class ZooKeeperLock implements DistributedLock {
     return new Acquisition(this.#context, {
       name,
       lockPath: this.#pathOf(name),
+      mode: modeOf(options),
       isTry,
       onWait,
       label,
@@ -243,7 +247,7 @@ export class ZooKeeperLock implements DistributedLock {
 
   #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    const read = readAcquireOptions(options);
+    const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
     return read;
   }

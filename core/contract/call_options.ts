@@ -7,6 +7,8 @@ import type {
   AcquireOptions,
   AttachableAcquireOptions,
   AttachOptions,
+  LockCapabilities,
+  LockMode,
   QueryOptions,
   RequestOptions,
 } from "./distributed_lock.ts";
@@ -15,6 +17,7 @@ import {
   count,
   duration,
   flag,
+  holderLimit,
   label,
   notSupported,
   oneOf,
@@ -28,6 +31,8 @@ import {
 export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
   signal: signal(),
   waitMs: duration({ min: 0 }),
+  mode: oneOf(["exclusive", "shared"]),
+  limit: holderLimit(),
   label: label(),
   autoRenew: flag(true),
   maxHoldMs: duration(),
@@ -50,33 +55,79 @@ export const ATTACHABLE_OPTIONS: OptionTable<AttachableAcquireOptions> = {
 
 /** The options that only `request()` has. */
 export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOptions>> = {
-  mode: oneOf(["exclusive", "shared"], "exclusive"),
   ifAvailable: flag(false),
   steal: flag(false),
 };
 
+/** So many holders `query()` lists at most. */
+export const MAX_HOLDERS = 64;
+
 export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<QueryOptions>;
 
-/** Reads the options of `acquire()` and `tryAcquire()`. */
-export function readAcquireOptions(options: AcquireOptions): AcquireOptions {
-  checkExclusive(options);
-  return readTable("acquire()", options, ACQUIRE_OPTIONS);
+/** The mode that `mode` and `limit` ask for. */
+export function modeOf({ mode = "exclusive", limit }: AcquireOptions): LockMode {
+  return limit === undefined ? mode : "shared";
 }
 
-/** The same for an `AttachableLock`. */
-export function readAttachableOptions(options: AttachableAcquireOptions): AttachableAcquireOptions {
-  checkExclusive(options);
-  const read = readTable("acquire()", options, ATTACHABLE_OPTIONS);
-  if (read.ownerId !== undefined && read.label !== undefined) {
-    throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
-  }
+/** Reads the options of `acquire()` and `tryAcquire()`. */
+export function readAcquireOptions(
+  options: AcquireOptions,
+  offered: LockCapabilities,
+): AcquireOptions {
+  const read = readTable("acquire()", options, ACQUIRE_OPTIONS);
+  checkMode(read, offered);
   return read;
 }
 
+/** The same for an `AttachableLock`. */
+export function readAttachableOptions(
+  options: AttachableAcquireOptions,
+  offered: LockCapabilities,
+): AttachableAcquireOptions {
+  const read = readTable("acquire()", options, ATTACHABLE_OPTIONS);
+  const { ownerId, label, outlivesDisposal } = read;
+  if (ownerId !== undefined && label !== undefined) {
+    throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
+  }
+  if (modeOf(read) === "shared" && (ownerId !== undefined || outlivesDisposal)) {
+    const name = ownerId === undefined ? "outlivesDisposal" : "ownerId";
+    throw new TypeError(`Cannot use '${name}' with a shared lease: ${NOT_ATTACHED}`);
+  }
+  checkMode(read, offered);
+  return read;
+}
+
+const NOT_ATTACHED = "no process could take it over, as attach() knows exclusive leases only";
+
 /** The same for `attach()`. */
-export function readAttachOptions(options: AttachOptions): AttachOptions {
-  checkExclusive(options);
-  return readTable("attach()", options, ATTACH_OPTIONS);
+export function readAttachOptions(options: AttachOptions & Partial<AcquireOptions>): AttachOptions {
+  // Also from a getter or a prototype it must not be ignored: the caller expects a shared lease.
+  if (typeof options === "object" && options !== null && modeOf(options) === "shared") {
+    throw new TypeError(`Cannot attach a shared lease: ${NOT_ATTACHED}`);
+  }
+  return readTable<AttachOptions, typeof ATTACH_OPTIONS>("attach()", options, ATTACH_OPTIONS);
+}
+
+/** Checks that `mode` and `limit` fit together, and that the strategy offers them. */
+function checkMode(options: AcquireOptions, offered: LockCapabilities): void {
+  const { mode, limit } = options;
+  if (mode === "exclusive" && limit !== undefined) {
+    throw new TypeError(
+      `Cannot use 'limit' with mode "exclusive": an exclusive lock has one holder, so leave one of them out`,
+    );
+  }
+  if (modeOf(options) === "exclusive") return;
+  if (!offered.shared) {
+    throw notSupported(
+      'Cannot use the mode "shared": this strategy offers mode "exclusive" only, ' +
+        "see its 'capabilities'",
+    );
+  }
+  if (limit === undefined || offered.limit) return;
+  throw notSupported(
+    "Cannot use 'limit': this strategy offers none, see its 'capabilities'; " +
+      'leave it out, or use mode "shared" without one',
+  );
 }
 
 /** The same for `request()`. @param table Its options and those of `acquire()`. */
@@ -86,6 +137,11 @@ export function readRequestOptions(
 ): RequestOptions {
   const read: RequestOptions = readTable("request()", options, table);
   const { steal, ifAvailable, signal, waitMs } = read;
+  if (steal && modeOf(read) === "shared") {
+    throw notSupported(
+      "Cannot use 'steal' with a shared lease: a thief takes the lock for itself alone",
+    );
+  }
   if (steal && (ifAvailable || signal || waitMs !== undefined)) {
     throw notSupported(
       "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out",
@@ -97,16 +153,4 @@ export function readRequestOptions(
 /** Reads the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
-}
-
-/**
- * Only `request()` has a mode. Here it must not be ignored, wherever the object has it from (a getter, its
- * prototype): the lease would be exclusive.
- */
-function checkExclusive(options: object | null): void {
-  const { mode } = (options ?? {}) as Pick<RequestOptions, "mode">;
-  if (mode === undefined) return;
-  REQUEST_OPTIONS.mode.check("'mode'", mode);
-  if (mode !== "shared") return;
-  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
 }

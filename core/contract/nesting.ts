@@ -6,6 +6,7 @@
  * @module
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { modeOf } from "./call_options.ts";
 import { BACKGROUND_CLOCK } from "../time/clock.ts";
 import type { AttachableAcquireOptions, DistributedLock, Lease } from "./distributed_lock.ts";
 import { LockTimeoutError } from "./errors.ts";
@@ -62,22 +63,29 @@ export class Nesting {
   /** Makes a call that waits. Warns, once per name, if it waits for its own caller. */
   guard<T>(
     name: string,
-    { ownerId, waitMs }: AttachableAcquireOptions,
+    options: AttachableAcquireOptions,
     warnings: Warnings,
     call: () => Promise<T>,
   ): Promise<T> {
+    const { ownerId, waitMs } = options;
     const own = waitMs === 0 ? undefined : holds.getStore()?.filter(({ lease, isRunning }) => {
       // A call under the same owner id takes the lease over, and does not wait. One that is lost or released
       // is not waited for.
       return isRunning && lease.name === name && lease.ownerId !== ownerId && lease.remainingMs > 0;
     });
     if (own === undefined || own.length === 0) return call();
-    if (own.some(({ requestOf }) => requestOf === this)) {
+    const inner = own.filter(({ requestOf }) => requestOf === this);
+    if (inner.length > 0) {
+      // Shared calls wait for each other only if another one comes between them.
+      const areShared = [...inner.map(({ lease }) => lease.mode), modeOf(options)]
+        .every((mode) => mode === "shared");
+      const end = "until the callback ends" +
+        (areShared ? " if an exclusive call waits in between" : "");
       const inside =
         "was asked for inside the callback of request() that holds it, so the call waits";
       this.#warn(
         name,
-        `${inside} until the callback ends: use the lease that the callback has`,
+        `${inside} ${end}: use the lease that the callback has`,
         warnings,
       );
     }

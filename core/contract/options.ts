@@ -14,6 +14,8 @@ export const MAX_OWNER_ID_LENGTH = 500;
 export const MAX_LABEL_LENGTH = 100;
 /** Longest duration in ms: the longest delay of a timer (24.8 days). */
 export const MAX_DURATION_MS = 2 ** 31 - 1;
+/** The greatest `limit` of shared holders. */
+export const MAX_LIMIT = 10_000;
 /** Shortest TTL in ms: the allowance for drift would use up most of a shorter one. */
 export const MIN_TTL_MS = 10;
 
@@ -199,6 +201,11 @@ export function count<Default extends number | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
   return whole("", 0, Number.MAX_SAFE_INTEGER, otherwise as Default);
+}
+
+/** A number of shared holders at most. */
+export function holderLimit(): Rule<undefined> {
+  return whole("", 1, MAX_LIMIT, undefined);
 }
 
 /**

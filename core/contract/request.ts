@@ -61,13 +61,7 @@ function acquireAs(
   source: DistributedLock,
   parts: RequestParts,
 ): Promise<Lease | null> {
-  const { mode, ifAvailable, steal, ...rest } = options;
-  if (mode === "shared") {
-    throw notSupported(
-      `Cannot request lock ${JSON.stringify(name)} in mode "shared": ` +
-        'this strategy offers mode "exclusive" only',
-    );
-  }
+  const { ifAvailable, steal, ...rest } = options;
   if (ifAvailable) return source.tryAcquire(name, rest);
   if (!steal) return source.acquire(name, rest);
   if (parts.steal === undefined) {

@@ -172,6 +172,27 @@ export function waitingSuite(harness: Harness): void {
 
   behaviour(
     harness,
+    "acquire() whose own onWait releases the lock is granted it, and one that aborts itself ends",
+    async (arena) => {
+      const lock = await arena.client();
+      const held = await lock.acquire("n");
+      const released = Promise.withResolvers<boolean>();
+      const onWait = () => released.resolve(held.release());
+      const next = await within("it is granted", lock.acquire("n", { onWait }));
+      assertEquals(await released.promise, true);
+      const abort = new AbortController();
+      const aborted = lock.acquire("n", {
+        signal: abort.signal,
+        onWait: () => abort.abort(new Error("enough")),
+      });
+      await within("it ends", assertRejects(() => aborted, Error, "enough"));
+      assertEquals(await next.release(), true);
+      await waitUntil("nobody waits", async () => (await lock.query("n")).waiterCount === 0);
+    },
+  );
+
+  behaviour(
+    harness,
     "acquire() calls onWait when something has changed, and never twice with the same",
     async (arena) => {
       const lock = await arena.client();

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
+import type { LockMode, WaitInfo } from "../../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { ManagedLease } from "../../core/lease/lease.ts";
 import { Acquisition, type CallContext } from "../../zookeeper/acquisition.ts";
@@ -17,6 +17,7 @@ const { rootPath: ROOT_PATH, unavailableAfterMs: UNAVAILABLE_AFTER_MS } = SETTIN
 
 /** How to call. */
 export interface FakeCallOptions {
+  readonly mode?: LockMode;
   readonly isTry?: boolean;
   /** Whether the call has no `onWait`. */
   readonly isSilent?: boolean;
@@ -47,6 +48,7 @@ export class FakeCall {
     this.acquisition = new Acquisition(context, {
       name: "n",
       lockPath,
+      mode: options.mode ?? "exclusive",
       isTry: options.isTry ?? false,
       onWait: options.isSilent ? undefined : onWait,
       label: "",

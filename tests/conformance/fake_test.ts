@@ -5,7 +5,14 @@ import { KEPT_TTL_MS } from "../../testing/time.ts";
 
 const fake: Harness = {
   name: "fake",
-  capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: false, shared: false },
+  capabilities: {
+    fifo: "global",
+    endsBy: "ttl",
+    steal: true,
+    attach: false,
+    shared: false,
+    limit: false,
+  },
   processes: false,
   ttlMs: KEPT_TTL_MS,
   knowsWaitersOfTry: true,

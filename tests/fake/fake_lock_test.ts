@@ -64,7 +64,11 @@ Deno.test("FakeLock.holdElsewhere() with ttlMs frees the lock as that of a kille
   const dead = locks.holdElsewhere("n", { ttlMs: 500 });
   const lease = locks.acquire("n");
   await clock.advance(499);
-  assertEquals(locks.snapshot("n").holders, [{ fencingToken: 1n, remainingMs: 1 }]);
+  assertEquals(locks.snapshot("n").holders, [{
+    mode: "exclusive",
+    fencingToken: 1n,
+    remainingMs: 1,
+  }]);
   assertEquals(await now(clock, lease), "pending");
   await clock.advance(1);
   assertEquals((await lease).fencingToken, 2n);

@@ -115,6 +115,7 @@ export const TABLES: readonly OptionTable[] = [
   { title: "Lock service and fencing", of: [] },
   { title: "lockRoutes()", of: ["LockRoutesOptions"] },
   { title: "fencedRedis()", of: ["FencedRedisOptions"] },
+  { title: "fencedHttp()", of: ["FencedHttpOptions"] },
   {
     title: "Tests",
     text: "Of `@holdfast/lock/testing`: see [test your code](testing.md).",

@@ -15,7 +15,7 @@ const BUNDLE_BOUND_MS = 120_000;
 
 /** The largest size of each entry, in bytes after gzip. A new entry needs one. */
 const BOUNDS: Readonly<Record<string, number>> = {
-  ".": 11_000,
+  ".": 13_500,
   "./file": 20_400,
   "./redis": 28_500,
   "./redis/node-redis": 3_300,
@@ -33,7 +33,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./testing": 13_500,
   "./open": 65_000,
   "./command": 70_000,
-  "./fencing": 3_800,
+  "./fencing": 4_200,
 };
 
 /** The size of an entry. */

@@ -1,0 +1,114 @@
+/**
+ * A lease that is lost `maxHoldMs` after some moment. The strategies count that time from the grant; in a set
+ * it counts from the last grant of all.
+ *
+ * @module
+ */
+import type { Lease, LockMode } from "../contract/distributed_lock.ts";
+import { LeaseLostError } from "../contract/errors.ts";
+import { CallSignal } from "../time/abort_watch.ts";
+import { type Cancel, type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
+
+/** A lease that is held for `maxHoldMs` from now at most. */
+export class LimitedLease implements Lease {
+  readonly #inner: Lease;
+  readonly #clock: Clock;
+  readonly #endMs: number;
+  readonly #cancel: Cancel;
+  readonly #signal: CallSignal;
+  #loss: LeaseLostError | null = null;
+  #isReleased = false;
+
+  constructor(inner: Lease, maxHoldMs: number, clock: Clock = SYSTEM_CLOCK) {
+    this.#inner = inner;
+    this.#clock = clock;
+    this.#endMs = clock.now() + maxHoldMs;
+    this.#cancel = clock.schedule(() => this.#checkTime(), maxHoldMs);
+    this.#signal = new CallSignal(inner.signal);
+    this.#signal.signal.addEventListener("abort", () => this.#cancel(), { once: true });
+  }
+
+  get name(): string {
+    return this.#inner.name;
+  }
+
+  get ownerId(): string {
+    return this.#inner.ownerId;
+  }
+
+  get mode(): LockMode {
+    return this.#inner.mode;
+  }
+
+  get fencingToken(): bigint {
+    return this.#inner.fencingToken;
+  }
+
+  get signal(): AbortSignal {
+    this.#checkTime();
+    return this.#signal.signal;
+  }
+
+  get remainingMs(): number {
+    this.#checkTime();
+    if (this.#loss !== null) return 0;
+    return Math.min(this.#inner.remainingMs, this.#endMs - this.#clock.now());
+  }
+
+  get isHeld(): boolean {
+    return this.remainingMs > 0;
+  }
+
+  throwIfLost(): void {
+    this.#throwIfOver();
+    this.#inner.throwIfLost();
+  }
+
+  async renew(ttlMs?: number): Promise<void> {
+    this.#throwIfOver();
+    try {
+      await this.#inner.renew(ttlMs);
+    } finally {
+      this.#throwIfOver(); // reports the loss; otherwise the caller would see "released"
+    }
+  }
+
+  async release(): Promise<boolean> {
+    this.#checkTime();
+    this.#isReleased = true;
+    this.#cancel();
+    this.#signal.end();
+    const isOurs = await this.#inner.release();
+    return isOurs && this.#loss === null;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch(() => {});
+  }
+
+  /** The members that logs may show: the owner id is a secret, and JSON has no big integers. */
+  toJSON(): Record<string, unknown> {
+    const { name, fencingToken, remainingMs } = this;
+    return { name, fencingToken: String(fencingToken), remainingMs };
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")](): Record<string, unknown> {
+    return this.toJSON();
+  }
+
+  /** Ends the lease if its time is over: timers may be late. The release goes on in the background. */
+  #checkTime(): void {
+    if (this.#isReleased || this.#clock.now() < this.#endMs) return;
+    // The inner getter checks the clock, too: an earlier loss is the one that counts.
+    if (this.#loss !== null || this.#inner.signal.aborted) return;
+    this.#loss = new LeaseLostError(this.name, "max-hold");
+    this.#signal.abort(this.#loss);
+    this.#signal.end();
+    this.#inner.release().catch(() => {});
+  }
+
+  #throwIfOver(): void {
+    this.#checkTime();
+    if (this.#loss !== null) throw this.#loss;
+  }
+}
