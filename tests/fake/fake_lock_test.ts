@@ -45,7 +45,10 @@ Deno.test("FakeLock.holdElsewhere() holds a lock until its release, and then wai
   const waits = ["first", "second"].map((who) => locks.request("n", () => void order.push(who)));
   assertEquals(await now(clock, Promise.all(waits)), "pending");
   const { holders, waiterCount } = locks.snapshot("n");
-  assertEquals([holders, waiterCount], [[{ label: "host-b", fencingToken: 1n }], 2]);
+  assertEquals([holders, waiterCount], [
+    [{ label: "host-b", mode: "exclusive", fencingToken: 1n }],
+    2,
+  ]);
   assertEquals([other.release(), other.release()], [true, false]);
   await Promise.all(waits);
   assertEquals(order, ["first", "second"]);

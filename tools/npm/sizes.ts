@@ -31,8 +31,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./http/nestjs": 8_400,
   "./lock-service": 8_000,
   "./testing": 13_500,
-  "./open": 65_000,
-  "./command": 70_000,
+  "./open": 68_000,
+  "./command": 74_000,
   "./fencing": 4_200,
 };
 
