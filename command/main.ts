@@ -78,7 +78,11 @@ async function main([name = "--help", ...args]: readonly string[]): Promise<numb
 
 /** Prints an error. Returns the exit code for it. */
 function report(error: unknown, command: string): number {
-  const { code, message } = error as { readonly code?: unknown; readonly message?: string };
+  const { code, message, name } = error as {
+    readonly code?: unknown;
+    readonly message?: string;
+    readonly name?: string;
+  };
   const isUsage = error instanceof UsageError || `${code}`.startsWith("ERR_PARSE_ARGS") ||
     error instanceof TypeError || error instanceof RangeError;
   if (isUsage) {
@@ -87,7 +91,8 @@ function report(error: unknown, command: string): number {
   }
   context.say(message ?? String(error));
   if (error instanceof LockUnavailableError) return EXIT.unavailable;
-  return error instanceof LockSetupError ? EXIT.setup : EXIT.failed;
+  const isRefused = error instanceof LockSetupError || name === "NotSupportedError";
+  return isRefused ? EXIT.setup : EXIT.failed;
 }
 
 main(process.argv.slice(2)).then((code) => process.exitCode = code);

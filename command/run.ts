@@ -6,7 +6,7 @@
 import { constants } from "node:os";
 import process from "node:process";
 import { parseArgs } from "node:util";
-import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
+import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LockTimeoutError } from "../core/contract/errors.ts";
 import { readDuration, readNumber, UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT, withOption } from "./command.ts";
@@ -27,6 +27,8 @@ Waits for the lock NAME, runs COMMAND while it holds it, and exits as COMMAND do
   --wait 30s        exit with 75 if the lock is busy for so long; waits forever by default
   --no-wait         exit with 75 if the lock is busy
   -E CODE           exit with CODE instead of 75
+  --shared          holds the lock beside other shared holders (Redis, ZooKeeper)
+  --limit N         the same, with at most N holders (Redis)
   --ttl 10s         how long a dead holder blocks the lock (Redis, ZooKeeper)
   --kill-after 2s   how long COMMAND has to end once it was told to
   --label TEXT      shown to those who ask for the holder; host and process id by default
@@ -49,6 +51,8 @@ export async function run(args: readonly string[], context: CommandContext): Pro
       wait: { type: "string" },
       "no-wait": { type: "boolean" },
       "busy-code": { type: "string", short: "E" },
+      shared: { type: "boolean" },
+      limit: { type: "string" },
       ttl: { type: "string" },
       "kill-after": { type: "string" },
       label: { type: "string" },
@@ -69,6 +73,10 @@ export async function run(args: readonly string[], context: CommandContext): Pro
     : values.wait === undefined
     ? undefined
     : readDuration("--wait", values.wait);
+  const mode: AcquireOptions = {
+    ...values.shared ? { mode: "shared" } : {},
+    ...values.limit === undefined ? {} : { limit: readNumber("--limit", values.limit, 1, 10_000) },
+  };
   const url = withTtl(context.url(values.at), values.ttl);
   const stop = new AbortController();
   const listeners = (["SIGHUP", "SIGINT", "SIGTERM"] as const)
@@ -76,7 +84,7 @@ export async function run(args: readonly string[], context: CommandContext): Pro
   for (const [signal, listener] of listeners) process.on(signal, listener);
   try {
     return await context.withLocks(url, async (locks) => {
-      const lease = await acquire(locks, name, waitMs, stop.signal);
+      const lease = await acquire(locks, name, { waitMs, ...mode, signal: stop.signal });
       try {
         if (stop.signal.aborted) {
           return 128 + constants.signals[stop.signal.reason as NodeJS.Signals];
@@ -118,17 +126,16 @@ function withTtl(url: string, ttl: string | undefined): string {
   return withOption(url, option, `${readDuration("--ttl", ttl)}`);
 }
 
-/** Waits until the lock is granted, at most `waitMs`; `null` if it was busy, or the signal has aborted. */
+/** Waits until the lock is granted; `null` if it was busy for `waitMs`, or the signal has aborted. */
 async function acquire(
   locks: DistributedLock,
   name: string,
-  waitMs: number | undefined,
-  signal: AbortSignal,
+  options: AcquireOptions,
 ): Promise<Lease | null> {
   try {
-    return await locks.acquire(name, { waitMs, signal });
+    return await locks.acquire(name, options);
   } catch (error) {
-    if (error instanceof LockTimeoutError || signal.aborted) return null;
+    if (error instanceof LockTimeoutError || options.signal?.aborted) return null;
     throw error;
   }
 }

@@ -241,6 +241,14 @@ Deno.test("holdfast show: the holder and the waiters, as text and as JSON", asyn
   assertEquals((await finish(["show", "a"], server.url)).stdout, "free\n");
 });
 
+Deno.test("holdfast run: files have no shared mode, which is 78", async () => {
+  await using files = await fileUrl();
+  for (const option of [["--shared"], ["--limit", "2"]]) {
+    const { code, stderr } = await finish(["run", ...option, "a", "--", "true"], files.url);
+    assertEquals(code, 78, stderr);
+  }
+});
+
 Deno.test("holdfast release: takes a lock from its holder, where that is supported", async () => {
   await using server = await startRedis();
   const { holdfast } = await startCommand(
