@@ -21,6 +21,7 @@ import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
 import { setsSuite } from "./sets.ts";
 import { stealSuite } from "./steal.ts";
+import { tracingSuite } from "./tracing.ts";
 import { waitingSuite } from "./waiting.ts";
 
 const ALL = [
@@ -35,6 +36,7 @@ const ALL = [
   nestingSuite,
   stealSuite,
   setsSuite,
+  tracingSuite,
   disposalSuite,
   crashSuite,
   argumentsSuite,
