@@ -74,17 +74,31 @@ const AROUND_HANDLERS: Table = {
     "core/",
   ],
   "http/internal/lambda/": ["http/internal/lambda/", "http/internal/*.ts", "http/shared/", "core/"],
+  // A decorator around a recipe.
+  "http/internal/nest_run_once.ts": ["recipes/", "core/"],
   "http/internal/*.ts": ["http/internal/*.ts", "http/shared/", "core/"],
   "http/mod.ts": ["http/*.ts", "http/internal/*.ts", "http/shared/", "core/"],
   "http/*.ts": [
     ...["http/internal/fastify/", "http/internal/lambda/", "http/internal/*.ts", "http/shared/"],
-    "core/",
+    ...["http/internal/nest_run_once.ts", "core/"],
   ],
   "lock_service/": ["lock_service/", "http/shared/", "core/"],
   "fencing/": ["fencing/", "http/shared/", "redis/client.ts", "core/"],
 };
 
-const PUBLISHED: Table = { ...STRATEGIES, ...REDIS, ...ZOOKEEPER, ...AROUND_HANDLERS };
+// Above the contract, beside the strategies: a recipe works with each of them.
+const OVER_ANY_STRATEGY: Table = {
+  "recipes/": ["recipes/", "core/"],
+  "adapters/": ["recipes/", "core/"],
+};
+
+const PUBLISHED: Table = {
+  ...STRATEGIES,
+  ...REDIS,
+  ...ZOOKEEPER,
+  ...AROUND_HANDLERS,
+  ...OVER_ANY_STRATEGY,
+};
 const published = Object.keys(PUBLISHED);
 
 /** Nothing imports tests: code that several tests share is in `testing/`. */
