@@ -10,6 +10,7 @@ import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
   checkAcquireOptions,
+  modeOf,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -82,7 +83,8 @@ export class ZooKeeperLock implements DistributedLock {
     endsBy: "session",
     steal: false,
     attach: false,
-    shared: false,
+    shared: true,
+    limit: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -167,7 +169,7 @@ export class ZooKeeperLock implements DistributedLock {
   }
 
   /**
-   * Reads the holder and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
+   * Reads the holders and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
    * znode. Rejects as `acquire()` does.
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
@@ -205,6 +207,7 @@ export class ZooKeeperLock implements DistributedLock {
     return new Acquisition(this.#context, {
       name,
       lockPath: this.#pathOf(name),
+      mode: modeOf(options),
       isTry,
       // Called as a method of the options, because it may use `this`.
       onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),
@@ -243,7 +246,7 @@ export class ZooKeeperLock implements DistributedLock {
   /** Checks the arguments of a call. */
   #check(name: string, options: AcquireOptions): void {
     checkName(name);
-    checkAcquireOptions(options);
+    checkAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
   }
 }

@@ -15,9 +15,11 @@ import { fencingSuite } from "./fencing.ts";
 import { countLine } from "./counts.ts";
 import type { Harness } from "./harness.ts";
 import { lossSuite } from "./loss.ts";
+import { modesSuite } from "./modes.ts";
 import { nestingSuite } from "./nesting.ts";
 import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
+import { setsSuite } from "./sets.ts";
 import { stealSuite } from "./steal.ts";
 import { waitingSuite } from "./waiting.ts";
 
@@ -29,8 +31,10 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  modesSuite,
   nestingSuite,
   stealSuite,
+  setsSuite,
   disposalSuite,
   crashSuite,
   argumentsSuite,
