@@ -27,6 +27,7 @@ const EXPORTS: Record<string, string[]> = {
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
   "./recipes": ["runOnce", "lead"],
   "./adapters/node-cron": ["runCoordinator"],
+  "./redlock": ["Redlock", "Lock", "ExecutionError", "ResourceLockedError"],
 };
 
 interface Configuration {

@@ -17,8 +17,8 @@ async function main(options: TickerOptions): Promise<void> {
   const random = randomOf(options.seed);
   const wall = Date.now;
   Date.now = () => wall() + clockMs;
-  const tell = (what: TickReport["what"], index: number, message?: string) =>
-    print(`${JSON.stringify({ what, index, atUs: nowUs(), message })}\n`);
+  const tell = (what: TickReport["what"], index: number, more: Partial<TickReport> = {}) =>
+    print(`${JSON.stringify({ what, index, atUs: nowUs(), ...more })}\n`);
   await using client = await openLock(spec);
   const running: Promise<void>[] = [];
   for (let index = options.firstTick; index < ticks; index++) {
@@ -26,13 +26,13 @@ async function main(options: TickerOptions): Promise<void> {
     await pause(Math.max(0, tick.getTime() - Date.now()));
     const endMs = performance.now() + random() * blockMs;
     while (performance.now() < endMs); // a blocked event loop
-    tell("calls", index);
+    tell("calls", index, { lateMs: Math.abs(Date.now() - tick.getTime()) });
     const run = runOnce(client.lock, "job", withTick ? { keepMs, tick } : { keepMs }, async () => {
       tell("runs", index);
       await pause(random() * jobMs);
       tell("ran", index);
     });
-    running.push(run.then(() => {}, (error) => tell("failed", index, String(error))));
+    running.push(run.then(() => {}, (error) => tell("failed", index, { message: String(error) })));
   }
   await Promise.all(running);
 }

@@ -1,6 +1,6 @@
 /** The recipes on Redis: marks that survive their process, and what went wrong with leaders of n8n. */
-import { assert, assertEquals } from "@std/assert";
-import type { Lease } from "../../mod.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Lease, LockUnavailableError } from "../../mod.ts";
 import { lead, type LeaderChange, runOnce } from "../../recipes/mod.ts";
 import { openLock } from "../../testing/conformance/open_lock.ts";
 import { redisHarness } from "../../testing/conformance/redis_harness.ts";
@@ -17,7 +17,7 @@ import {
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS, scaled } from "../../testing/time.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 
@@ -42,6 +42,22 @@ Deno.test("runOnce() renews its lease, but does not keep the lock for longer tha
   assert(await leftMs() <= endMs - performance.now() + 50, "the mark must not last longer");
   await waitUntil("the lock is free", async () => await leftMs() < 0);
   assert(performance.now() >= startMs + keepMs);
+});
+
+Deno.test("runOnce() leaves no mark behind when the reply to its try is lost", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const spec = specOf(`redis://${proxy.hostname}:${proxy.port}`);
+  await using client = await openLock({ ...spec, unavailableAfterMs: scaled(300) });
+  const options = { keepMs: LONG_TTL_MS };
+  await runOnce(client.lock, "warm", options, () => {});
+  proxy.blackHole("to-client");
+  const run = () => runOnce(client.lock, "report", options, () => "ran");
+  await assertRejects(run, LockUnavailableError);
+  assertEquals(await server.command("EXISTS", "lock:report"), 1, "the try was executed");
+  proxy.heal();
+  // Else nobody would run this tick, for as long as keepMs.
+  await waitUntil("another try gets the lock", async () => (await run()).ran, LONG_TTL_MS / 2);
 });
 
 // As small as a default test must be; a soak runs the figures of the documentation, a tenth of the times.

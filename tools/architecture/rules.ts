@@ -90,6 +90,11 @@ const AROUND_HANDLERS: Table = {
 const OVER_ANY_STRATEGY: Table = {
   "recipes/": ["recipes/", "core/"],
   "adapters/": ["recipes/", "core/"],
+  // The class of another package, on the Redis strategy.
+  "redlock/": [
+    ...["redlock/", "redis/redis_lock.ts", "redis/*.ts", "redis/clients/", "redis/protocol/"],
+    "core/",
+  ],
 };
 
 const PUBLISHED: Table = {

@@ -114,6 +114,11 @@ export const TABLES: readonly OptionTable[] = [
   { title: "runOnce()", of: ["RunOnceOptions"] },
   { title: "lead()", of: ["LeadOptions"] },
   { title: "runCoordinator() for node-cron", of: ["RunCoordinatorOptions"] },
+  {
+    title: "Redlock",
+    text: "The settings of `@holdfast/lock/redlock`, by the names of the package redlock.",
+    of: ["RedlockSettings"],
+  },
   { title: "Lock service and fencing", of: [] },
   { title: "lockRoutes()", of: ["LockRoutesOptions"] },
   { title: "fencedRedis()", of: ["FencedRedisOptions"] },

@@ -33,12 +33,14 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./fencing": 3_500,
   "./recipes": 2_000,
   "./adapters/node-cron": 1_500,
+  "./redlock": 5_500,
 };
 
 /** The entries that are used with another one, whose size does not count. */
 const ON_TOP_OF: Readonly<Record<string, string>> = {
   "./recipes": "./redis",
   "./adapters/node-cron": "./redis",
+  "./redlock": "./redis",
 };
 
 /** The size of an entry. */
