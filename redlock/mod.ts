@@ -33,4 +33,4 @@ export {
   type RedlockUsingContext,
   type Routine,
 } from "./redlock.ts";
-export type { ReadSettings, RedlockClient, RedlockSettings } from "./settings.ts";
+export type { RedlockClient, RedlockSettings } from "./settings.ts";

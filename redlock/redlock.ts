@@ -106,6 +106,7 @@ export class Lock {
   /**
    * Extends the lock to `duration` ms from now, if that is later than its end. This object is over then.
    *
+   * @param duration The time to live in ms.
    * @returns The lock to go on with.
    * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
    */
@@ -144,7 +145,7 @@ export class Redlock extends EventEmitter {
   /** The client. */
   readonly clients: ReadonlySet<RedlockClient>;
   /** The settings, with their defaults. */
-  readonly settings: ReadSettings;
+  readonly settings: Required<RedlockSettings>;
   readonly #client: RedlockClient;
   readonly #nonce = makeNonce();
   /** `null` until it is needed, and again when the client has ended. */
@@ -158,7 +159,8 @@ export class Redlock extends EventEmitter {
    * @param clients One client of ioredis.
    * @param settings How long to wait.
    * @param scripts Not supported.
-   * @throws {TypeError} If there are several clients, or own scripts: both are refused with the reason.
+   * @throws {TypeError} If there are several clients, own scripts, or another \`db\` than the client's: all
+   * are refused with the reason.
    * @throws {LockSetupError} If the client is not one of ioredis, or has a `keyPrefix`.
    */
   constructor(
@@ -187,6 +189,12 @@ export class Redlock extends EventEmitter {
       throw new TypeError(
         `Cannot use '${own}': the scripts keep the queue and the fencing token, and are not to be ` +
           "changed; leave it out",
+      );
+    }
+    const { db } = settings as { db?: unknown };
+    if (typeof db === "number" && db !== ((client.options as { db?: number }).db ?? 0)) {
+      throw new TypeError(
+        `Cannot use the database ${db}: the locks are in that of the client; make a client for it`,
       );
     }
     ioredis(client); // throws if it is no such client
@@ -224,6 +232,9 @@ export class Redlock extends EventEmitter {
   /**
    * The same, as version 4 calls it.
    *
+   * @param resources The keys, or a single one.
+   * @param duration The time to live in ms.
+   * @param settings Settings of this call.
    * @throws {ExecutionError} As `acquire()`.
    */
   lock(
@@ -260,6 +271,9 @@ export class Redlock extends EventEmitter {
   /**
    * Extends a lock to `duration` ms from now, if that is later than its end.
    *
+   * @param existing The lock.
+   * @param duration The time to live in ms.
+   * @param settings Settings of this call.
    * @returns The lock to go on with. The given one is over.
    * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
    * @throws {TypeError|RangeError} If an argument is bad.

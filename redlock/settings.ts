@@ -20,46 +20,44 @@ export interface RedlockSettings {
    *
    * @default {0.01}
    */
-  readonly driftFactor?: number | undefined;
+  readonly driftFactor?: number;
   /**
    * How many retries redlock makes; -1 for no limit. Here a call waits in a queue, for `retryCount` times
    * `retryDelay`.
    *
    * @default {10}
    */
-  readonly retryCount?: number | undefined;
+  readonly retryCount?: number;
   /**
    * The pause, in ms, between the retries of redlock.
    *
    * @default {200}
    */
-  readonly retryDelay?: number | undefined;
+  readonly retryDelay?: number;
   /**
    * By how much, in ms, redlock varies its pauses. Without effect here.
    *
    * @default {100}
    */
-  readonly retryJitter?: number | undefined;
+  readonly retryJitter?: number;
   /**
    * How long, in ms, before the end `using()` of redlock extends a lock; at least 100 ms less than the
    * duration. Here it is extended when a third of the duration is over.
    *
    * @default {500}
    */
-  readonly automaticExtensionThreshold?: number | undefined;
+  readonly automaticExtensionThreshold?: number;
   /**
    * Whether a release makes the first waiter the holder. Set it once no process with redlock is left: they
    * poll, and would starve.
    *
    * @default {false}
    */
-  readonly handoff?: boolean | undefined;
+  readonly handoff?: boolean;
 }
 
 /** All settings. */
-export type ReadSettings = {
-  readonly [Name in keyof RedlockSettings]-?: NonNullable<RedlockSettings[Name]>;
-};
+export type ReadSettings = Required<RedlockSettings>;
 
 const DEFAULTS = {
   driftFactor: 0.01,

@@ -38,8 +38,9 @@ Deno.test("runOnce() renews its lease, but does not keep the lock for longer tha
     await waitUntil("a renewal is due", () => performance.now() - startMs > keepMs * 0.4);
     lease.throwIfLost();
   });
-  const endMs = startMs + keepMs * 1.01 + 10;
-  assert(await leftMs() <= endMs - performance.now() + 50, "the mark must not last longer");
+  // A renewal that asked for all of keepMs again would end a third later, at least.
+  const endMs = startMs + keepMs * 1.25;
+  assert(await leftMs() <= endMs - performance.now(), "the mark must not last longer");
   await waitUntil("the lock is free", async () => await leftMs() < 0);
   assert(performance.now() >= startMs + keepMs);
 });

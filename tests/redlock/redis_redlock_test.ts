@@ -158,6 +158,7 @@ Deno.test("Redlock refuses several servers, own scripts and bad arguments with t
     assertThrows(() => new Redlock([]), TypeError, "at least one");
     assertThrows(() => new Redlock([client], {}, { acquireScript: "" }), TypeError, "scripts");
     assertThrows(() => new Redlock([client], { lockScript: "" } as never), TypeError, "scripts");
+    assertThrows(() => new Redlock([client], { db: 2 } as never), TypeError, "database 2");
     await assertRejects(() => redlock.acquire(["a"], 1.5), Error, "must be an integer");
     await assertRejects(() => redlock.acquire(["a"], 2 ** 40), RangeError, "'ttlMs'");
     await assertRejects(() => redlock.acquire([], 1_000), RangeError, "entries");

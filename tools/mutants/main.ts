@@ -28,6 +28,7 @@ const FOLDERS = [
   "fencing",
   "recipes",
   "adapters",
+  "redlock",
 ];
 const DEFAULT_COUNT = 20;
 /** These run the code on other runtimes, where Deno counts no lines, or check the documentation. */
