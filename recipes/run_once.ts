@@ -12,10 +12,10 @@ import {
   badValue,
   callback,
   checkName,
-  checkOptions,
   describe,
   MAX_DURATION_MS,
   type OptionTable,
+  type ReadOptions,
   readTable,
   required,
   type Rule,
@@ -58,9 +58,12 @@ const RUN_ONCE_OPTIONS = {
   tick: date(),
 } satisfies OptionTable<RunOnceOptions>;
 
-/** Checks the options, for a decorator that gets them long before the first run. */
-export function checkRunOnceOptions(where: string, options: RunOnceOptions): void {
-  checkOptions(where, options, RUN_ONCE_OPTIONS);
+/** Reads the options; also for a decorator, which gets them long before the first run. */
+export function readRunOnceOptions(
+  where: string,
+  options: RunOnceOptions,
+): ReadOptions<RunOnceOptions, typeof RUN_ONCE_OPTIONS> {
+  return readTable(where, options, RUN_ONCE_OPTIONS);
 }
 
 /** For how long, in ms, a renewal asks, once the work lasts longer than the lock is kept for anyway. */
@@ -108,7 +111,7 @@ export async function runOnce<T>(
   work: (lease: Lease) => T | Promise<T>,
 ): Promise<RunOnceResult<T>> {
   checkName(name);
-  const { keepMs, tick } = readTable("runOnce()", options, RUN_ONCE_OPTIONS);
+  const { keepMs, tick } = readRunOnceOptions("runOnce()", options);
   callback().check("the work", work);
   const untilMs = SYSTEM_CLOCK.now() + keepMs;
   // Then the lock of the process that has run the work may be free again.

@@ -7,7 +7,7 @@
 import { Inject } from "npm:@nestjs/common@x";
 import type { DistributedLock } from "../../core/contract/distributed_lock.ts";
 import { checkName } from "../../core/contract/options.ts";
-import { checkRunOnceOptions, runOnce, type RunOnceOptions } from "../../recipes/run_once.ts";
+import { readRunOnceOptions, runOnce, type RunOnceOptions } from "../../recipes/run_once.ts";
 
 /**
  * The token of the lock that `Lock` and {@linkcode RunOnce} use:
@@ -62,8 +62,7 @@ interface MetadataReflection {
  */
 export function RunOnce(name: string, options: NestRunOnceOptions): MethodDecorator {
   checkName(name);
-  checkRunOnceOptions("@RunOnce()", options);
-  const { keepMs } = options;
+  const { keepMs } = readRunOnceOptions("@RunOnce()", options);
   return <T>(target: object, _key: string | symbol, descriptor: TypedPropertyDescriptor<T>) => {
     const job = descriptor.value as (...args: unknown[]) => unknown;
     async function run(this: { readonly [OWN_LOCKS]: DistributedLock }): Promise<unknown> {
