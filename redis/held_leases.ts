@@ -7,9 +7,7 @@
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { RedisClient } from "./client.ts";
 
-/** A call that has a lease. */
 export interface Holder {
-  /** The owner value. */
   readonly value: string;
   /** Another owner value was granted the lock after this one. */
   onLaterGrant(value: string): void;
@@ -18,7 +16,6 @@ export interface Holder {
 interface HeldLease {
   readonly holder: Holder;
   readonly lease: ManagedLease;
-  /** The leases of its `RedisLock`. */
   readonly instance: HeldLeases;
 }
 
@@ -41,7 +38,6 @@ export class HeldLeases {
     if (held.lease.fencingToken < fencingToken) held.holder.onLaterGrant(value);
   }
 
-  /** The lock was stolen from `value`. */
   onStolen(lockKey: string, value: string): void {
     if (this.has(lockKey, value)) this.#all.get(lockKey)?.lease.lose("stolen");
   }

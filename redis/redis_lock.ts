@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ANSWER_WITHIN_MS, BoundedWaits, notSentInTime } from "../core/time/bounded_wait.ts";
+import { ANSWER_WITHIN_MS, BoundedWaits, unanswered } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
   readAttachableOptions,
@@ -25,6 +25,7 @@ import type {
   RequestMethod,
 } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
+import type { LeaseRequest } from "../core/lease/grant.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
@@ -297,7 +298,7 @@ export class RedisLock implements AttachableLock {
     } catch (error) {
       const isUnanswered = error instanceof LockError && error.cause instanceof NoAnswerError;
       const { commands } = this.#context;
-      if (isUnanswered && commands.answersOthersSince(startMs)) throw notSentInTime(name);
+      if (isUnanswered && commands.answersOthersSince(startMs)) unanswered(name, true);
       throw error;
     }
   }
@@ -305,11 +306,19 @@ export class RedisLock implements AttachableLock {
   /** Queries until there is an answer, or the budget or its signal ends that. */
   async #ask(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     const { signal } = budget;
+    let withdraw = () => {};
+    const request: LeaseRequest = {
+      byMs: 0,
+      onQueued: (withdrawIt) => void (withdraw = withdrawIt),
+      onTurn: () => true,
+    };
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await budget.settle(this.#context.commands.query(keys, maxWaiters), signal);
+        const answer = this.#context.commands.query(keys, maxWaiters, request);
+        return await budget.settle(answer, signal);
       } catch (error) {
+        withdraw(); // else it would wait for its turn until the end of the outage
         await budget.recover(error);
       }
     }

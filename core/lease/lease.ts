@@ -12,7 +12,7 @@
  */
 import type { Lease, LockMode, RenewalLate } from "../contract/distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
-import { recordUse } from "../contract/nesting.ts";
+import { type Hold, recordUse } from "../contract/nesting.ts";
 import { ttl } from "../contract/options.ts";
 import { promiseTry } from "../contract/promise_try.ts";
 import {
@@ -52,6 +52,8 @@ export interface LeaseContext {
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
+/** How long, in ms, before its deadline a lease can no longer be saved, if answers usually come fast: at most. */
+const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
 const noAnswer = () => NO_ANSWER;
@@ -106,8 +108,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
   #endKeep: (() => void) | null = null;
-  /** Whether the code that got it has used it. */
-  #isUsed = false;
+  /** Which code holds it: known once it has used it. */
+  #hold: Hold | null = null;
 
   /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -174,9 +176,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /** These members are used by the code that holds the lease, the others perhaps by code that watches it. */
   #use(): void {
-    if (this.#isUsed) return;
-    this.#isUsed = true;
-    recordUse(this);
+    if (this.#state === "held") this.#hold ??= recordUse(this);
   }
 
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
@@ -301,9 +301,10 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
+    const grantedMs = Math.min(this.#grant.ttlMs, Math.max(this.#grant.validMs, this.#validMs));
     const attempt = new Attempt(
       clock,
-      this.#grant.ttlMs,
+      grantedMs,
       this.#deadlineMs,
       Infinity,
       () => this.#canBeSaved(),
@@ -334,7 +335,7 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #canBeSaved(): boolean {
     const { clock, answerMs } = this.#context;
-    const neededMs = Math.max(this.#grant.ttlMs / 50, 2 * answerMs);
+    const neededMs = Math.max(Math.min(this.#validMs / 50, MAX_HOPELESS_MS), 2 * answerMs);
     return this.#deadlineMs - clock.now() > neededMs;
   }
 
@@ -399,6 +400,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   #leaveSchedule(): void {
     this.#attempt?.withdraw();
     this.#context.schedule.remove(this);
+    if (this.#hold !== null) this.#hold.isRunning = false;
     this.#endKeep?.();
   }
 

@@ -85,7 +85,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
     if (late !== null || call.isAnswered) return late;
     const { holders } = await look;
     if (holders.length > 0) return null;
-    throw notSentInTime(name);
+    return unanswered(name, true);
   }
 
   /**
@@ -111,13 +111,6 @@ export class BoundedWaits<Options extends AcquireOptions> {
     }
     return signal === undefined ? look : abortable(look, signal);
   }
-}
-
-/** The error of a call that was not answered although the service answers: the fault is on this side. */
-export function notSentInTime(name: string): LockUnavailableError {
-  const why = "the service answers, but this process could not send the call in time. " +
-    "It makes too many calls at once, or is too busy";
-  return new LockUnavailableError(`Cannot acquire lock ${JSON.stringify(name)}: ${why}`, name);
 }
 
 /** One call of a strategy without `waitMs`, which can be ended. */
@@ -164,8 +157,11 @@ class EndableCall<Options extends AcquireOptions> {
   }
 }
 
-function unanswered(name: string): never {
-  const what = `Cannot acquire lock ${JSON.stringify(name)}`;
-  const why = "the service has not answered in time, or this process has too much to do";
-  throw new LockUnavailableError(`${what}: ${why}`, name);
+/** Fails a call. If the service has answered others meanwhile, the fault is on this side. */
+export function unanswered(name: string, answersOthers = false): never {
+  const why = answersOthers
+    ? "the service answers, but this process could not send the call in time. " +
+      "It makes too many calls at once, or is too busy"
+    : "the service has not answered in time, or this process has too much to do";
+  throw new LockUnavailableError(`Cannot acquire lock ${JSON.stringify(name)}: ${why}`, name);
 }
