@@ -14,6 +14,7 @@ import {
   checkName,
   describe,
   MAX_DURATION_MS,
+  MIN_TTL_MS,
   type OptionTable,
   type ReadOptions,
   readTable,
@@ -162,7 +163,7 @@ async function renewWhile(
     const leftMs = untilMs - SYSTEM_CLOCK.now();
     const isEnough = leftMs > 1.5 * everyMs;
     try {
-      await lease.renew(Math.ceil(isEnough ? leftMs : 3 * everyMs));
+      await lease.renew(Math.max(MIN_TTL_MS, Math.ceil(isEnough ? leftMs : 3 * everyMs)));
     } catch {
       return; // lost: its signal has aborted
     }
