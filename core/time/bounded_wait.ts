@@ -12,6 +12,7 @@ import type {
   LockSnapshot,
   WaitInfo,
 } from "../contract/distributed_lock.ts";
+import { modeOf } from "../contract/call_options.ts";
 import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
 import { promiseTry } from "../contract/promise_try.ts";
 import { RETRY_MS } from "./outage_budget.ts";
@@ -83,8 +84,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
     await this.#inTime(call.answered(), STEPS).catch(() => {});
     const late = await call.leave();
     if (late !== null || call.isAnswered) return late;
-    const { holders } = await look;
-    if (holders.length > 0) return null;
+    if (isHeldAgainst(await look, options)) return null;
     return unanswered(name, true);
   }
 
@@ -111,6 +111,16 @@ export class BoundedWaits<Options extends AcquireOptions> {
     }
     return signal === undefined ? look : abortable(look, signal);
   }
+}
+
+/** Whether the lock was not free for a call. Shared holders alone do not keep a shared call out. */
+function isHeldAgainst(
+  { holders, holderCount, waiterCount }: LockSnapshot,
+  options: AcquireOptions,
+): boolean {
+  const mayJoin = modeOf(options) === "shared" && waiterCount === 0 &&
+    holders.every(({ mode }) => mode === "shared") && holderCount < (options.limit ?? Infinity);
+  return holderCount > 0 && !mayJoin;
 }
 
 /** One call of a strategy without `waitMs`, which can be ended. */

@@ -98,12 +98,27 @@ const OVER_ANY_STRATEGY: Table = {
   ],
 };
 
+// For tests of users: nothing that runs in production may import it.
+const FOR_TESTS: Table = { "fake/": ["fake/", "core/"] };
+
+/** Makes locks of all strategies, with the clients that they need; the command uses them. */
+const OPEN: Table = {
+  "open/": [
+    ...["open/", "memory/", "file/", ...Object.keys(REDIS), ...Object.keys(ZOOKEEPER)],
+    ...["packages/", "core/"],
+  ],
+  "command/": ["command/", "open/", "core/"],
+};
+
 const PUBLISHED: Table = {
   ...STRATEGIES,
   ...REDIS,
   ...ZOOKEEPER,
   ...AROUND_HANDLERS,
   ...OVER_ANY_STRATEGY,
+  ...FOR_TESTS,
+
+  ...OPEN,
 };
 const published = Object.keys(PUBLISHED);
 

@@ -29,6 +29,7 @@ const FOLDERS = [
   "recipes",
   "adapters",
   "redlock",
+  "fake",
 ];
 const DEFAULT_COUNT = 20;
 /** These run the code on other runtimes, where Deno counts no lines, or check the documentation. */

@@ -24,10 +24,10 @@ const MANIFEST = "package/package.json";
 const TWIN = /_npm\.ts$/;
 /** Of the published files, those that the package needs. The Lua scripts are in modules too. */
 const NEEDED = /\.(ts|md)$|^llms\.txt$|^LICENSE$|^deno\.json$/;
-/** What only the npm package has beside the published files: pages, and examples but the demo. */
+/** What only the npm package has beside the published files: pages, and examples but the demo and tests. */
 const DOCUMENTATION = [
   /^docs\/[^/]+\.md$|^docs\/api\.txt$|^(README\.zh-CN|SECURITY)\.md$/,
-  /^examples\/(?!demo|worker|account)/,
+  /^examples\/(?!demo|worker|account|testing)/,
 ];
 /** The files that have links. */
 const PAGE = /\.md$|^package\/llms\.txt$/;
