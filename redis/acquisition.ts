@@ -570,7 +570,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     const untilMs = clock.now() + this.ttlMs + TOMBSTONE_MS;
     for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
       // The lock may have been taken over from an earlier lease of the owner id.
-      const keepsLock = this.#keepsLock || this.mode === "attach" || outlivesDisposal ||
+      const keepsLock = this.#keepsLock || this.mode === "attach" ||
+        (outlivesDisposal && this.ownerTurn !== null) || // an id of ours has no earlier lease
         held.isHeldUnder(this.keys.lock, ownerId);
       const tombstoneMs = this.#tombstoneMs(commands.client.epoch);
       try {

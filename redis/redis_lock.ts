@@ -39,7 +39,12 @@ import { NoAnswerError, OutageBudget, RETRY_MS } from "../core/time/outage_budge
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
-import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "./options.ts";
+import {
+  OWN_NONCE,
+  type OwnNonceOptions,
+  REDIS_LOCK_OPTIONS,
+  type RedisLockOptions,
+} from "./options.ts";
 import { OwnerCalls } from "./owner_calls.ts";
 import type { AskMode, QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
@@ -114,6 +119,7 @@ export class RedisLock implements AttachableLock {
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
   readonly #options: ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
+  readonly #ownNonce: string | undefined;
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #calls: Calls<AttachableAcquireOptions>;
@@ -137,6 +143,7 @@ export class RedisLock implements AttachableLock {
       );
     }
     const read = this.#options = readTable("new RedisLock()", options, REDIS_LOCK_OPTIONS);
+    this.#ownNonce = (options as OwnNonceOptions)[OWN_NONCE];
     this.#lifetime = new Lifetime(read);
     const { unavailableAfterMs, ttlMs } = read;
     const { warnings, ended } = this.#lifetime;
@@ -199,7 +206,9 @@ export class RedisLock implements AttachableLock {
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
     const ownerId = chosen ?? makeOwnerId(label);
     const { nonce } = this.#context.waiters.inbox;
-    const value = chosen === undefined ? ownerValue(ownerId, nonce) : ownerValue(ownerId);
+    const value = chosen === undefined
+      ? ownerValue(ownerId, nonce)
+      : ownerValue(ownerId, this.#ownNonce);
     const terms: AcquisitionTerms = {
       name,
       keys,
