@@ -116,7 +116,7 @@ export class CallTraces {
   #query(name: string): Promise<LockSnapshot> {
     let query = this.#queries.get(name);
     if (query === undefined) {
-      query = this.#source.query(name, { maxWaiters: 0 })
+      query = outside(() => this.#source.query(name, { maxWaiters: 0 }))
         .finally(() => this.#queries.delete(name));
       this.#queries.set(name, query);
     }

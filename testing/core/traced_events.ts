@@ -20,14 +20,14 @@ export interface TracedEvents extends Disposable {
 /** Subscribes to all channels. Disposal unsubscribes. */
 export function traceEvents(): TracedEvents {
   const events: { channel: string; event: TracedEvent }[] = [];
-  const stack = new DisposableStack();
+  const ends: (() => void)[] = [];
   const { acquire: _, ...plain } = CHANNELS;
   for (const [channel, name] of Object.entries(plain)) {
     const listener = (event: unknown) => {
       events.push({ channel, event: { ...event as TracedEvent } });
     };
     subscribe(name, listener);
-    stack.defer(() => void unsubscribe(name, listener));
+    ends.push(() => void unsubscribe(name, listener));
   }
   const nothing = () => {};
   const calls = tracingChannel(CHANNELS.acquire);
@@ -41,10 +41,12 @@ export function traceEvents(): TracedEvents {
     },
   };
   calls.subscribe(listeners);
-  stack.defer(() => void calls.unsubscribe(listeners));
+  ends.push(() => void calls.unsubscribe(listeners));
   return {
     of: (channel) => events.filter((each) => each.channel === channel).map(({ event }) => event),
     order: () => events.map(({ channel }) => channel),
-    [Symbol.dispose]: () => stack.dispose(),
+    [Symbol.dispose]() {
+      for (const end of ends) end();
+    },
   };
 }
