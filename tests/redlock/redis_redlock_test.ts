@@ -15,7 +15,7 @@ import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { ENDING_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 60;
