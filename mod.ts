@@ -33,6 +33,7 @@ export type {
   LeaseOptions,
   LockCapabilities,
   LockHolder,
+  LockMode,
   LockSnapshot,
   LockWaiter,
   QueryOptions,
@@ -51,5 +52,13 @@ export {
   LockTimeoutError,
   LockUnavailableError,
 } from "./core/contract/errors.ts";
+export {
+  acquireAll,
+  type AcquireAllOptions,
+  type LockEntry,
+  requestAll,
+  tryAcquireAll,
+} from "./core/sets/acquire_all.ts";
+export type { LeaseSet } from "./core/sets/lease_set.ts";
 export type { StrategyOptions } from "./core/lease/lifetime.ts";
 export { MemoryLock, type MemoryLockOptions } from "./memory/memory_lock.ts";

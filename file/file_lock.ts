@@ -93,6 +93,7 @@ export class FileLock implements DistributedLock {
     steal: false,
     attach: false,
     shared: false,
+    limit: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -283,7 +284,8 @@ export class FileLock implements DistributedLock {
       .slice(0, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
     const waiterCount = (waiting ? 1 : 0) + this.#queue.waiterCount(name);
-    return { name, holders: holder ? [holder] : [], waiters, waiterCount };
+    const holders = holder ? [holder] : [];
+    return { name, holders, holderCount: holders.length, waiters, waiterCount };
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
@@ -303,16 +305,17 @@ export class FileLock implements DistributedLock {
       const seen = this.#directory.observe(name);
       if (seen === "free") return null;
       if (seen !== "unmarked") {
-        return { ...(seen.label ? { label: seen.label } : {}), fencingToken: seen.token };
+        const { label, token: fencingToken } = seen;
+        return { mode: "exclusive", ...(label ? { label } : {}), fencingToken };
       }
-      if (tries === BRIEF_LOCK_TRIES) return {};
+      if (tries === BRIEF_LOCK_TRIES) return { mode: "exclusive" };
       await pause(SYSTEM_CLOCK, 1, this.#lifetime.ended);
     }
   }
 
   #check(name: string, options: AcquireOptions): void {
     checkName(name);
-    checkAcquireOptions(options);
+    checkAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
   }
 }

@@ -7,6 +7,8 @@ import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
   checkAcquireOptions,
+  MAX_HOLDERS,
+  modeOf,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -14,6 +16,7 @@ import type {
   DistributedLock,
   Lease,
   LockCapabilities,
+  LockHolder,
   LockSnapshot,
   QueryOptions,
   RequestMethod,
@@ -22,7 +25,8 @@ import { instant } from "../core/time/clock.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime, STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
-import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
+import { LinkedSet } from "../core/lease/linked_set.ts";
+import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -35,7 +39,7 @@ export type MemoryLockOptions = StrategyOptions;
  * Named locks within one instance: first in, first out, without a server, files or permissions.
  *
  * It excludes only callers of the *same instance* from each other: use it for tests, examples and
- * programs of a single process. A lease ends when it is released, stolen, or held for `maxHoldMs`.
+ * programs of a single process. It has shared holders and limits. A lease ends when it is released, stolen, or held for `maxHoldMs`.
  * Fencing tokens start at 1 in each instance.
  *
  * @example Usage
@@ -59,7 +63,8 @@ export class MemoryLock implements DistributedLock {
     endsBy: "release",
     steal: true,
     attach: false,
-    shared: false,
+    shared: true,
+    limit: true,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -71,7 +76,8 @@ export class MemoryLock implements DistributedLock {
   readonly #engine = new LeaseEngine();
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
-  readonly #held = new Map<string, ManagedLease>();
+  /** The holders of each lock, in the order of their grants. */
+  readonly #held = new Map<string, LinkedSet<ManagedLease>>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
     tryOnce: this.tryAcquire.bind(this),
@@ -104,8 +110,8 @@ export class MemoryLock implements DistributedLock {
     let lease: ManagedLease | null = null;
     // Opened in the step that grants the turn, so that a thief always finds a lease to take away.
     const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
-    const label = this.#labelOf(options);
-    await this.#queue.enter(name, { signal, label, onWait, onTurn });
+    const [terms, label] = [termsOf(options), this.#labelOf(options)];
+    await this.#queue.enter(name, { terms, signal, label, onWait, onTurn });
     return await this.#handOut(lease!);
   }
 
@@ -123,29 +129,25 @@ export class MemoryLock implements DistributedLock {
     // With 0 there is nothing to bound: no service can leave a try unanswered.
     if (options.waitMs) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();
-    const turn = this.#queue.tryEnter(name);
+    const turn = this.#queue.tryEnter(name, termsOf(options));
     if (turn !== null) return this.#open(name, turn, options);
     options.onWait?.({ waiters: this.#queue.waiterCount(name) });
     return null;
   }
 
-  /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
+  /** Reads the holders and the waiters of a lock. See {@linkcode DistributedLock.query}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
     this.#check(name, {});
-    const lease = this.#held.get(name);
-    const label = lease && labelOf(lease.ownerId);
+    const held = this.#held.get(name);
     const nowMs = performance.now();
     const waiters = this.#queue.waiters(name, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
     return {
       name,
-      holders: lease === undefined ? [] : [{
-        ...(label === undefined ? {} : { label }),
-        fencingToken: lease.fencingToken,
-        remainingMs: lease.remainingMs,
-      }],
+      holders: held?.take(MAX_HOLDERS).map(described) ?? [],
+      holderCount: held?.size ?? 0,
       waiters,
       waiterCount: this.#queue.waiterCount(name),
     };
@@ -161,7 +163,7 @@ export class MemoryLock implements DistributedLock {
 
   #check(name: string, options: AcquireOptions): void {
     checkName(name);
-    checkAcquireOptions(options);
+    checkAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
   }
 
@@ -173,9 +175,10 @@ export class MemoryLock implements DistributedLock {
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     this.#check(name, options);
     const turn = this.#queue.seize(name);
-    const victim = this.#held.get(name);
+    const victims = this.#held.get(name) ?? [];
+    this.#held.delete(name);
     const lease = this.#open(name, turn, options);
-    victim?.lose("stolen");
+    for (const victim of victims) victim.lose("stolen");
     return lease;
   }
 
@@ -183,6 +186,7 @@ export class MemoryLock implements DistributedLock {
     const lease = this.#engine.open({
       name,
       ownerId: makeOwnerId(this.#labelOf(options)),
+      mode: modeOf(options),
       fencingToken: ++this.#lastToken,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,
@@ -192,12 +196,27 @@ export class MemoryLock implements DistributedLock {
     }, {
       release: () => {
         if (!turn.isCurrent) return Promise.resolve({ state: "gone", reason: "stolen" });
-        this.#held.delete(name);
+        held.delete(lease);
+        if (held.size === 0) this.#held.delete(name);
         turn.end();
         return Promise.resolve({ state: "released" });
       },
     })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
-    this.#held.set(name, lease);
+    const held = this.#held.get(name) ?? new LinkedSet();
+    if (held.size === 0) this.#held.set(name, held);
+    held.add(lease);
     return lease;
   }
+}
+
+const EXCLUSIVE: Terms = { mode: "exclusive" };
+
+function termsOf(options: AcquireOptions): Terms {
+  const mode = modeOf(options);
+  return mode === "exclusive" ? EXCLUSIVE : { mode, limit: options.limit };
+}
+
+function described({ mode, ownerId, fencingToken, remainingMs }: ManagedLease): LockHolder {
+  const label = labelOf(ownerId);
+  return { mode, ...(label === undefined ? {} : { label }), fencingToken, remainingMs };
 }

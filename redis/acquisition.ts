@@ -477,7 +477,15 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (held.hasLater(this.keys.lock, fencingToken)) return;
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
     const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
-    const grant: Grant = { ...this.#terms, fencingToken, sent, startMs, ttlMs, validMs };
+    const grant: Grant = {
+      ...this.#terms,
+      mode: "exclusive",
+      fencingToken,
+      sent,
+      startMs,
+      ttlMs,
+      validMs,
+    };
     const lease = engine.open(grant, this);
     if (lease === null) return this.#budget.check();
     this.#lease = lease;

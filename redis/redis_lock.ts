@@ -19,6 +19,7 @@ import type {
   AttachOptions,
   Lease,
   LockCapabilities,
+  LockHolder,
   LockSnapshot,
   QueryOptions,
   RequestMethod,
@@ -97,6 +98,7 @@ export class RedisLock implements AttachableLock {
     steal: true,
     attach: true,
     shared: false,
+    limit: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
@@ -219,7 +221,7 @@ export class RedisLock implements AttachableLock {
 
   #check(name: string, options: AttachableAcquireOptions): LockKeys {
     checkName(name);
-    checkAttachableOptions(options);
+    checkAttachableOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
     if (this.#lastKeys?.name !== name) {
       this.#lastKeys = { name, keys: lockKeys(this.#options.keyPrefix, name) };
@@ -342,13 +344,14 @@ function isClosedForGood(client: RedisClient): boolean {
 function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken, waiterCount } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
-  if (value === null) return { name, holders: [], waiters, waiterCount };
-  const holder = {
+  if (value === null) return { name, holders: [], holderCount: 0, waiters, waiterCount };
+  const holder: LockHolder = {
+    mode: "exclusive",
     ...labelled(value),
     ...(isOurs(value) ? { fencingToken } : {}),
     ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
   };
-  return { name, holders: [holder], waiters, waiterCount };
+  return { name, holders: [holder], holderCount: 1, waiters, waiterCount };
 }
 
 function labelled(value: string): { label?: string } {

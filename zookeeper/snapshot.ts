@@ -33,7 +33,10 @@ export async function readSnapshot(
     if (holder === undefined && entries.length > paths.length) continue;
     return {
       name,
-      holders: holder === undefined ? [] : [{ ...labelled(holder), fencingToken: holder.czxid }],
+      holders: holder === undefined
+        ? []
+        : [{ mode: "exclusive", ...labelled(holder), fencingToken: holder.czxid }],
+      holderCount: holder === undefined ? 0 : 1,
       waiters: waiters.map(labelled),
       waiterCount: waiters.length + entries.length - paths.length,
     };

@@ -83,6 +83,7 @@ export class ZooKeeperLock implements DistributedLock {
     steal: false,
     attach: false,
     shared: false,
+    limit: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -243,7 +244,7 @@ export class ZooKeeperLock implements DistributedLock {
   /** Checks the arguments of a call. */
   #check(name: string, options: AcquireOptions): void {
     checkName(name);
-    checkAcquireOptions(options);
+    checkAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
   }
 }

@@ -22,7 +22,15 @@ export interface LockCapabilities {
   readonly attach: boolean;
   /** Whether `mode: "shared"` works. */
   readonly shared: boolean;
+  /** Whether `limit` works. */
+  readonly limit: boolean;
 }
+
+/**
+ * How a lock is held: by one holder alone (`"exclusive"`), or by any number of shared holders at once
+ * (`"shared"`). A lock never has both at the same time.
+ */
+export type LockMode = "exclusive" | "shared";
 
 /** The position of a waiter in the queue. A strategy leaves out the parts that it does not know. */
 export interface WaitInfo {
@@ -62,6 +70,24 @@ export interface LeaseOptions {
 
 /** Options of {@linkcode DistributedLock.acquire} and {@linkcode DistributedLock.tryAcquire}. */
 export interface AcquireOptions extends LeaseOptions {
+  /**
+   * Whether the lease excludes all others, or only exclusive ones. Waiters of both modes are served in their
+   * order: a shared call waits behind an exclusive one that waits. There is no upgrade: a shared holder that
+   * asks for the lock in mode `"exclusive"` waits for its own lease to end. `"shared"` is a
+   * `NotSupportedError` unless `capabilities.shared` is true.
+   *
+   * @default {"exclusive"}
+   */
+  mode?: LockMode | undefined;
+  /**
+   * Acquires the lock in mode `"shared"`, with so many holders at most, the new one included: a whole number
+   * from 1 to 10,000. Only this call obeys it, so pass the same limit everywhere. While it is the next in
+   * line and too many hold the lock, all behind it wait, too. A `TypeError` with `mode: "exclusive"`, and a
+   * `NotSupportedError` unless `capabilities.limit` is true.
+   *
+   * @default no limit in mode `"shared"`
+   */
+  limit?: number | undefined;
   /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
   signal?: AbortSignal | undefined;
   /**
@@ -102,13 +128,6 @@ export interface QueryOptions {
 /** Options of {@linkcode DistributedLock.request}, named as in the Web Locks API. */
 export interface RequestOptions extends AcquireOptions {
   /**
-   * The mode of the lock: all strategies offer only `"exclusive"` so far. `"shared"` rejects with a
-   * `NotSupportedError`, also in `acquire()` and `tryAcquire()`.
-   *
-   * @default {"exclusive"}
-   */
-  mode?: "exclusive" | "shared" | undefined;
-  /**
    * Whether to call the callback with `null`, instead of waiting, if somebody else holds the lock. With
    * `waitMs` it waits for so long first.
    *
@@ -116,9 +135,10 @@ export interface RequestOptions extends AcquireOptions {
    */
   ifAvailable?: boolean | undefined;
   /**
-   * Whether to take the lock away from its holder, whose lease is lost with the reason `"stolen"`. The
-   * callbacks of both may then run at the same time. The victim may learn of it only at its next renewal:
-   * until then it believes in a lease that is gone. Excludes `ifAvailable`, `signal` and `waitMs`.
+   * Whether to take the lock away from its holder, or from all its shared holders, whose leases are lost
+   * with the reason `"stolen"`. The callbacks of both may then run at the same time. The victim may learn of
+   * it only at its next renewal: until then it believes in a lease that is gone. Excludes `ifAvailable`,
+   * `signal`, `waitMs`, `mode: "shared"` and `limit`.
    *
    * @default {false}
    */
@@ -128,7 +148,8 @@ export interface RequestOptions extends AcquireOptions {
 /**
  * One time-bounded hold of a lock.
  *
- * A lease is *provable* while no other process can have been granted the lock, except by a steal.
+ * A lease is *provable* while no other process can have been granted the lock, except by a steal, or in
+ * shared mode together with this one.
  * It can stop being provable at any moment (the network fails, the process is suspended). So code
  * that runs under it watches {@linkcode Lease.signal}, calls {@linkcode Lease.throwIfLost} before
  * each side effect, and passes {@linkcode Lease.fencingToken} to the resource that it writes to.
@@ -149,7 +170,13 @@ export interface Lease extends AsyncDisposable {
   readonly name: string;
   /** Identifies the lease; unguessable. A secret, since it is enough to release the lock. */
   readonly ownerId: string;
-  /** Grows with every grant of this name. Resources reject tokens below the greatest they have seen. */
+  /** Whether the lock is held by this lease alone, or shared with others. */
+  readonly mode: LockMode;
+  /**
+   * Grows with every grant of this name. Resources reject tokens below the greatest they have seen. The
+   * tokens of shared leases never fall either, but two of them may have the same one: compare such a token
+   * with the greatest, and do not remember it (`check()` or `raise: false` of the fencing helpers).
+   */
   readonly fencingToken: bigint;
   /**
    * Aborts with a {@linkcode LeaseLostError} when the lease is lost, but not when it is released.
@@ -195,11 +222,13 @@ export interface Lease extends AsyncDisposable {
   release(): Promise<boolean>;
 }
 
-/** The holder of a lock, as `query()` read it. A strategy leaves out what it does not know. */
+/** A holder of a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockHolder {
+  /** Whether it holds the lock alone. */
+  mode: LockMode;
   /** The label of the call that holds the lock, or of its strategy instance. */
   label?: string;
-  /** The fencing token of the lease. */
+  /** The fencing token of the lease. Redis does not know those of shared leases. */
   fencingToken?: bigint;
   /** How long, in ms, the lease lives unless it is renewed. */
   remainingMs?: number;
@@ -217,8 +246,13 @@ export interface LockWaiter {
 export interface LockSnapshot {
   /** The name of the lock. */
   name: string;
-  /** The holder; empty if the lock is free. An array because shared locks have several holders. */
+  /**
+   * The holders; empty if the lock is free. Of shared holders the first 64 in the order in which they expire,
+   * or in which they were granted the lock where leases do not expire.
+   */
   holders: LockHolder[];
+  /** The number of holders, including those that `holders` leaves out. */
+  holderCount: number;
   /** The waiters, the next in line first. A strategy may leave out those of other processes. */
   waiters: LockWaiter[];
   /** The number of waiters, including those that `waiters` leaves out, as far as it is known. */
@@ -247,7 +281,7 @@ export interface RequestMethod<Options extends RequestOptions = RequestOptions> 
    *
    * @throws {LockTimeoutError} If `waitMs` is over. The callback never runs then.
    * @throws {DOMException} `NotSupportedError` for a feature that the strategy does not offer, and for
-   * combinations that the Web Locks API refuses (`steal` with `ifAvailable` or `signal`).
+   * combinations that the Web Locks API refuses (`steal` with `ifAvailable`, `signal` or `mode: "shared"`).
    */
   <T>(
     name: string,
@@ -278,6 +312,7 @@ export interface RequestMethod<Options extends RequestOptions = RequestOptions> 
  * - a {@linkcode LockUnavailableError} in an outage: the service is out of reach, or of no use for now;
  * - a {@linkcode LockSetupError} if the lock cannot work as it is set up, or if the service refuses until
  *   somebody changes a setting or a permission;
+ * - a `NotSupportedError` DOMException for a `mode` or `limit` that the strategy does not offer;
  * - an `InvalidStateError` DOMException after disposal.
  *
  * Disposal of the manager rejects its waiters with an `AbortError` at once, and ends all leases for their
@@ -319,7 +354,8 @@ export interface DistributedLock extends AsyncDisposable {
    *
    * @param name The name of the lock.
    * @param options Renewal and limits.
-   * @returns The lease, or `null` if somebody else holds the lock, and only then.
+   * @returns The lease, or `null` if somebody else holds the lock, and only then. In mode `"shared"` it is
+   * `null` if the lock is held exclusively, if another call waits for it, or if `limit` holders have it.
    * @throws {unknown} `signal.reason` if the signal aborts first.
    * @throws {LockUnavailableError} In an outage of the service.
    * @throws {LockSetupError} If the service refuses, and will refuse again.
@@ -328,7 +364,7 @@ export interface DistributedLock extends AsyncDisposable {
   /** Runs a callback under the lock. See {@linkcode RequestMethod}. */
   readonly request: RequestMethod;
   /**
-   * Reads the holder and the waiters of a lock, without any effect on them.
+   * Reads the holders and the waiters of a lock, without any effect on them.
    *
    * @param name The name of the lock.
    * @param options How many waiters to list.
@@ -351,7 +387,8 @@ export interface AttachableLeaseOptions {
   /**
    * Whether the lock outlives the instance that acquired it. Disposal then ends the lease for its holder,
    * but neither waits for it nor releases it: the lock stays held until the TTL ends, or until
-   * {@linkcode AttachableLock.attach} re-creates the lease, for instance after a restart.
+   * {@linkcode AttachableLock.attach} re-creates the lease, for instance after a restart. Excludes
+   * `mode: "shared"` and `limit`.
    *
    * @default {false}
    */
@@ -372,7 +409,8 @@ export interface AttachableAcquireOptions extends AcquireOptions, AttachableLeas
    * control characters. A call under an id that holds the lock takes it over, as `attach()` does, and
    * prolongs it. Of the calls of one instance with the same id and lock only one asks at a time: until it
    * has ended, another one rejects with a {@linkcode LockError}, and sends nothing. Each call first waits
-   * until the service has answered the clean-up of the one before. Excludes `label`.
+   * until the service has answered the clean-up of the one before. Excludes `label`, `mode: "shared"` and
+   * `limit`.
    */
   ownerId?: string | undefined;
 }

@@ -5,6 +5,7 @@
  * @module
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { modeOf } from "./call_options.ts";
 import type { AttachableAcquireOptions, Lease } from "./distributed_lock.ts";
 import type { Warnings } from "./warnings.ts";
 
@@ -17,6 +18,9 @@ interface Hold {
 
 /** After warnings about so many names no more follow: a program may have a name per order. */
 const MAX_NAMES = 100;
+
+const WAIT = "until the callback ends";
+const SHARED_WAIT = `${WAIT} if an exclusive call waits in between`;
 
 /** The nested requests of one strategy instance. */
 export class Nesting {
@@ -44,17 +48,18 @@ export class Nesting {
       // A call under the same owner id takes the lease over, and does not wait.
       if (lease.name !== name || !isRunning || lease.ownerId === ownerId) continue;
       if (lease.remainingMs === 0) continue; // lost or released: another call may get the lock
-      this.#warn(name, warnings);
+      const isShared = lease.mode === "shared" && modeOf(options ?? {}) === "shared";
+      this.#warn(name, isShared ? SHARED_WAIT : WAIT, warnings);
     }
   }
 
-  #warn(name: string, warnings: Warnings): void {
+  #warn(name: string, when: string, warnings: Warnings): void {
     if (this.#names.has(name) || this.#names.size >= MAX_NAMES) return;
     this.#names.add(name);
     const lock = JSON.stringify(name);
     warnings.warn(
       `Lock ${lock} was asked for inside the callback of request() that holds it, so the call waits ` +
-        "until the callback ends: use the lease that the callback has, as locks are not re-entrant",
+        `${when}: use the lease that the callback has, as locks are not re-entrant`,
     );
   }
 }

@@ -10,6 +10,7 @@ const TRY = "tryAcquire() does not wait";
 const TTL = "the lifetime of a lease is 'ttlMs' on Redis and 'sessionTimeoutMs' on ZooKeeper";
 const RENEWAL = "leases are renewed in time unless 'autoRenew' is false";
 const OWNER = "an id that the caller chooses is 'ownerId', a name to show is 'label'";
+const LIMIT = "at most n holders at a time is 'limit'";
 const DRIFT = "the allowance for drift is fixed";
 
 /** The options of other libraries, and what to use here. */
@@ -52,9 +53,13 @@ const FOREIGN: Readonly<Record<string, string>> = {
   identifier: OWNER,
   owner: OWNER,
   value: OWNER,
+  concurrency: LIMIT,
+  maxHolders: LIMIT,
+  permits: LIMIT,
   driftFactor: DRIFT,
   clockDriftFactor: DRIFT,
   ifAvailable: "only request() has it; tryAcquire() does not wait",
+  shared: 'it is mode: "shared"',
   steal: "only request() has it",
 };
 

@@ -14,6 +14,8 @@ export const MAX_OWNER_ID_LENGTH = 500;
 export const MAX_LABEL_LENGTH = 100;
 /** Longest duration in ms: the longest delay of a timer (24.8 days). */
 export const MAX_DURATION_MS = 2 ** 31 - 1;
+/** The greatest `limit` of shared holders. */
+export const MAX_LIMIT = 10_000;
 /** Shortest TTL in ms: the allowance for drift would use up most of a shorter one. */
 export const MIN_TTL_MS = 10;
 
@@ -97,13 +99,13 @@ export function readTable<Options extends object, Table extends OptionTable<Opti
   return read as ReadOptions<Options, Table>;
 }
 
-/** Copies the options that are in the table. */
+/** Copies the options that are in the table, wherever the object has them from: a getter, its prototype. */
 export function pickOptions<Options extends object>(
   options: Options,
   table: OptionTable<Options>,
 ): Options {
   const picked: Partial<Options> = {};
-  for (const name in options) if (Object.hasOwn(table, name)) picked[name] = options[name];
+  for (const name in table) if (options[name] !== undefined) picked[name] = options[name];
   return picked as Options;
 }
 
@@ -201,6 +203,11 @@ export function count<Default extends number | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
   return whole("", 0, Number.MAX_SAFE_INTEGER, otherwise as Default);
+}
+
+/** A number of shared holders at most. */
+export function holderLimit(): Rule<undefined> {
+  return whole("", 1, MAX_LIMIT, undefined);
 }
 
 /**

@@ -67,14 +67,8 @@ function acquireAs(
   source: DistributedLock,
   parts: RequestParts,
 ): Promise<Lease | null> {
-  const { mode, ifAvailable, steal } = options;
+  const { ifAvailable, steal } = options;
   const rest = pickOptions<AcquireOptions>(options, parts.options);
-  if (mode === "shared") {
-    throw notSupported(
-      `Cannot request lock ${JSON.stringify(name)} in mode "shared": ` +
-        'this strategy offers mode "exclusive" only',
-    );
-  }
   if (ifAvailable) return source.tryAcquire(name, rest);
   if (!steal) return source.acquire(name, rest);
   if (parts.steal === undefined) {

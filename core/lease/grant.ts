@@ -5,6 +5,7 @@
  * @module
  */
 import type { Instant } from "../time/clock.ts";
+import type { LockMode } from "../contract/distributed_lock.ts";
 import { type LeaseLostReason, LockSetupError } from "../contract/errors.ts";
 
 /**
@@ -91,6 +92,8 @@ export interface LeaseActions {
 export interface Grant {
   readonly name: string;
   readonly ownerId: string;
+  /** Left out: `"exclusive"`. */
+  readonly mode?: LockMode;
   readonly fencingToken: bigint;
   /** Both clocks when the granted request was sent. A later gap between them shows a suspension. */
   readonly sent: Instant;

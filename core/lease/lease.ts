@@ -10,7 +10,7 @@
  *
  * @module
  */
-import type { Lease, RenewalLate } from "../contract/distributed_lock.ts";
+import type { Lease, LockMode, RenewalLate } from "../contract/distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
 import { ttl } from "../contract/options.ts";
 import { promiseTry } from "../contract/promise_try.ts";
@@ -64,6 +64,7 @@ function retryDelayMs(ttlMs: number): number {
 export class ManagedLease implements Lease, ScheduledLease {
   readonly name: string;
   readonly ownerId: string;
+  readonly mode: LockMode;
   readonly fencingToken: bigint;
   // These three belong to the schedule.
   atMs = Infinity;
@@ -113,6 +114,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     const { name, ownerId, fencingToken, sent, ttlMs, validMs, maxHoldMs } = grant;
     this.name = name;
     this.ownerId = ownerId;
+    this.mode = grant.mode ?? "exclusive";
     this.fencingToken = fencingToken;
     this.#deadlineMs = deadlineMs;
     this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : context.clock.now() + maxHoldMs;

@@ -54,6 +54,15 @@ export class LinkedSet<T> implements Iterable<T> {
     return true;
   }
 
+  /** The values that were added first. */
+  take(max: number): T[] {
+    const first: T[] = [];
+    for (let link = this.#head; link !== null && first.length < max; link = link.next) {
+      first.push(link.value);
+    }
+    return first;
+  }
+
   shift(): T | undefined {
     const first = this.first;
     if (first !== undefined) this.delete(first);

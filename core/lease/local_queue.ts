@@ -1,9 +1,11 @@
 /**
- * Queues within one process, first in, first out. Nothing here knows other processes or leases.
+ * Queues within one process, first in, first out, for both modes. Nothing here knows other processes or
+ * leases.
  *
  * @module
  */
-import type { WaitInfo } from "../contract/distributed_lock.ts";
+import { setImmediate } from "node:timers";
+import type { LockMode, WaitInfo } from "../contract/distributed_lock.ts";
 import { LinkedSet } from "./linked_set.ts";
 
 /** A local waiter, as `query()` reports it. */
@@ -14,25 +16,49 @@ export interface LocalWaiter {
   readonly label?: string | undefined;
 }
 
+/** What a caller asks for. */
+export interface Terms {
+  readonly mode: LockMode;
+  /** How many shared turns there may be at most, this one included. */
+  readonly limit?: number | undefined;
+}
+
+const EXCLUSIVE: Terms = { mode: "exclusive" };
+/** So many waiters get their turns in one step at most. Others may have to wait for the event loop. */
+const MAX_BATCH = 64;
+
 interface QueuedWaiter extends LocalWaiter {
+  readonly terms: Terms;
   grant(turn: Turn): void;
   reject(reason: unknown): void;
 }
 
-/** The queue of one name: the current turn and the waiters behind it. */
+/** The queue of one name: the current turns and the waiters behind them. */
 interface Line {
-  turn: Turn | null;
-  /** In the order of arrival. */
+  readonly name: string;
+  /** The number of current turns, and whether they are shared. */
+  turns: number;
+  isShared: boolean;
+  /** The number of seizures so far: each ends all turns before it. */
+  seizures: number;
+  /** In the order of arrival. The first one does not fit, except while turns are given out. */
   readonly waiters: LinkedSet<QueuedWaiter>;
+  /** Whether the next step goes on giving out turns. */
+  isGoingOn: boolean;
 }
 
-/** Exclusive use of a name within its queue. */
+/** Whether a caller may have a turn beside the current ones. */
+function fits({ turns, isShared }: Line, { mode, limit = Infinity }: Terms): boolean {
+  return turns === 0 || (isShared && mode === "shared" && turns < limit);
+}
+
+/** The use of a name within its queue: alone, or shared with others. */
 export interface Turn {
-  /** Whether this is still the turn of its name: false after its end, or after a seizure. */
+  /** Whether this is still a turn of its name: false after its end, or after a seizure. */
   readonly isCurrent: boolean;
   /**
-   * Ends the turn and grants one to the next waiter. Does nothing, and returns false, if not
-   * current.
+   * Ends the turn, and gives turns to the next waiters, as far as they fit. Does nothing, and returns false,
+   * if not current.
    */
   end(): boolean;
 }
@@ -41,12 +67,18 @@ export interface Turn {
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
 
-  /** Returns a turn, or `null` if another caller has it. */
-  tryEnter(name: string): Turn | null {
-    if (this.#lines.has(name)) return null;
-    const line: Line = { turn: null, waiters: new LinkedSet() };
-    this.#lines.set(name, line);
-    return this.#grant(name, line);
+  /** Returns a turn, or `null` if others have theirs or wait. */
+  tryEnter(name: string, terms: Terms = EXCLUSIVE): Turn | null {
+    let line = this.#lines.get(name);
+    if (line === undefined) {
+      line = {
+        ...{ name, turns: 0, isShared: false, seizures: 0 },
+        waiters: new LinkedSet(),
+        isGoingOn: false,
+      };
+      this.#lines.set(name, line);
+    } else if (line.waiters.size > 0 || !fits(line, terms)) return null;
+    return this.#grant(line, terms);
   }
 
   /**
@@ -57,7 +89,8 @@ export class LocalQueue {
    */
   async enter(
     name: string,
-    { signal, label, onWait, onTurn }: {
+    { terms = EXCLUSIVE, signal, label, onWait, onTurn }: {
+      readonly terms?: Terms;
       readonly signal?: AbortSignal | undefined;
       readonly label?: string | undefined;
       readonly onWait?: ((info: WaitInfo) => void) | undefined;
@@ -65,48 +98,49 @@ export class LocalQueue {
     },
   ): Promise<Turn> {
     signal?.throwIfAborted();
-    const turn = this.tryEnter(name);
+    const turn = this.tryEnter(name, terms);
     if (turn !== null) {
       onTurn?.(turn);
       return turn;
     }
-    const { waiters } = this.#lines.get(name)!;
+    const line = this.#lines.get(name)!;
+    const { waiters } = line;
     onWait?.({ position: waiters.size + 1, waiters: waiters.size + 1 });
     return await new Promise<Turn>((resolve, reject) => {
-      const leave = () => {
+      const stopListening = () => signal?.removeEventListener("abort", abort);
+      const abort = () => {
         waiters.delete(waiter);
-        signal?.removeEventListener("abort", abort);
+        waiter.reject(signal?.reason);
+        this.#admit(line); // it may have held up those behind it
       };
-      const abort = () => waiter.reject(signal?.reason);
       const waiter: QueuedWaiter = {
+        terms,
         sinceMs: performance.now(),
         label,
         grant: (turn) => {
-          leave();
+          stopListening();
           onTurn?.(turn);
           resolve(turn);
         },
-        reject: (reason) => (leave(), reject(reason)),
+        reject: (reason) => (stopListening(), reject(reason)),
       };
       waiters.add(waiter);
       signal?.addEventListener("abort", abort);
     });
   }
 
-  /** Takes the turn away from the caller that has it, ahead of all waiters. */
+  /** Takes the turns away from the callers that have them, ahead of all waiters. */
   seize(name: string): Turn {
     const line = this.#lines.get(name);
-    return line === undefined ? this.tryEnter(name)! : this.#grant(name, line);
+    if (line === undefined) return this.tryEnter(name)!;
+    line.seizures++;
+    line.turns = 0;
+    return this.#grant(line, EXCLUSIVE);
   }
 
   /** The first waiters of a name, first in line first. */
   waiters(name: string, max: number = Infinity): LocalWaiter[] {
-    const first: LocalWaiter[] = [];
-    for (const waiter of this.#lines.get(name)?.waiters ?? []) {
-      if (first.length >= max) break;
-      first.push(waiter);
-    }
-    return first;
+    return this.#lines.get(name)?.waiters.take(max) ?? [];
   }
 
   waiterCount(name: string): number {
@@ -115,27 +149,53 @@ export class LocalQueue {
 
   /** Rejects the waiters of all names. Current turns stay. */
   rejectAll(reason: unknown): void {
-    for (const { waiters } of this.#lines.values()) {
-      for (const waiter of [...waiters]) waiter.reject(reason);
+    for (const line of this.#lines.values()) {
+      const waiters = [...line.waiters];
+      for (const waiter of waiters) line.waiters.delete(waiter);
+      for (const waiter of waiters) waiter.reject(reason);
+      this.#forget(line);
     }
   }
 
-  #grant(name: string, line: Line): Turn {
+  #grant(line: Line, { mode }: Terms): Turn {
+    const { seizures } = line;
+    let isOver = false;
+    line.turns++;
+    line.isShared = mode === "shared";
     const turn: Turn = {
       get isCurrent() {
-        return line.turn === turn;
+        return !isOver && line.seizures === seizures;
       },
       end: () => {
-        if (line.turn !== turn) return false;
-        const next = line.waiters.first;
-        if (next === undefined) {
-          line.turn = null;
-          this.#lines.delete(name);
-        } else next.grant(this.#grant(name, line));
+        if (!turn.isCurrent) return false;
+        isOver = true;
+        line.turns--;
+        this.#admit(line);
         return true;
       },
     };
-    line.turn = turn;
     return turn;
+  }
+
+  /** Gives turns to the first waiters as far as they fit, a batch in each step. */
+  #admit(line: Line): void {
+    for (let i = 0; i < MAX_BATCH; i++) {
+      const next = line.waiters.first;
+      if (next === undefined) return this.#forget(line);
+      if (!fits(line, next.terms)) return;
+      line.waiters.delete(next);
+      next.grant(this.#grant(line, next.terms));
+    }
+    if (line.isGoingOn) return;
+    line.isGoingOn = true;
+    setImmediate(() => {
+      line.isGoingOn = false;
+      this.#admit(line);
+    });
+  }
+
+  #forget(line: Line): void {
+    const isUnused = line.turns === 0 && line.waiters.size === 0;
+    if (isUnused && this.#lines.get(line.name) === line) this.#lines.delete(line.name);
   }
 }

@@ -39,7 +39,8 @@ async function main({ spec, task }: { spec: LockSpec; task: Task }): Promise<voi
     if (!hasWaited) print("waits\n");
     hasWaited = true;
   };
-  const lease = await client.lock.acquire(task.name, { onWait });
+  const mode = task.do === "hold" ? task.mode : undefined;
+  const lease = await client.lock.acquire(task.name, { mode, onWait });
   print(`held ${lease.fencingToken}\n`);
   if (task.do === "hold") await inputEnd();
 }

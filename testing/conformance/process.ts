@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { LockMode } from "../../mod.ts";
 import { startChild } from "../processes/child.ts";
 import type { Signal } from "../runtime/processes.ts";
 import type { LockSpec } from "./lock_spec.ts";
@@ -10,7 +11,7 @@ import type { LockSpec } from "./lock_spec.ts";
 /** The task of the process. */
 export type Task =
   /** Takes the lock, reports that it waits and that it holds, and holds until it is killed or its input ends. */
-  | { do: "hold"; name: string }
+  | { do: "hold"; name: string; mode?: LockMode }
   /** Takes the lock, reports it, and exits without calling `release()`. */
   | { do: "exit"; name: string }
   /** Adds 1 to the number in a file under the lock, repeatedly. */

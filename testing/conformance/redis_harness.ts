@@ -16,7 +16,14 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
   let server: ConformanceRedis | undefined;
   return {
     name: `redis × ${client}`,
-    capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
+    capabilities: {
+      fifo: "global",
+      endsBy: "ttl",
+      steal: true,
+      attach: true,
+      shared: false,
+      limit: false,
+    },
     processes: true,
     ttlMs: KEPT_TTL_MS,
     knowsWaitersOfTry: true,

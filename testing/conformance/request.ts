@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
-import { type AcquireOptions, type Lease, LeaseLostError } from "../../mod.ts";
+import { type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { aborted, within } from "./bounds.ts";
 import { waitUntil } from "../servers/wait.ts";
@@ -87,15 +87,12 @@ export function requestSuite(harness: Harness): void {
         const options of [
           { steal: true, ifAvailable: true },
           { steal: true, signal },
-          { mode: "shared" },
+          { steal: true, mode: "shared" },
+          { steal: true, limit: 2 },
         ] as const
       ) {
         assertEquals(await refusal(lock.request("n", options, () => {})), "NotSupportedError");
       }
-      // `acquire()` has no such option, but must not grant an exclusive lease for it.
-      const shared = { mode: "shared" } as AcquireOptions;
-      assertEquals(await refusal(lock.acquire("n", shared)), "NotSupportedError");
-      assertEquals(await refusal(lock.tryAcquire("n", shared)), "NotSupportedError");
       const bad = { mode: "both" } as unknown as { mode: "shared" };
       await assertRejects(() => lock.request("n", bad, () => {}), TypeError);
       const noCallback = undefined as unknown as () => void;
@@ -110,13 +107,15 @@ export function requestSuite(harness: Harness): void {
     assertEquals(await b.query("n"), {
       name: "n",
       holders: [],
+      holderCount: 0,
       waiters: [],
       waiterCount: 0,
     });
     const lease = await a.acquire("n");
-    const { holders } = await b.query("n");
-    assertEquals(holders.length, 1);
-    const { label, fencingToken, remainingMs } = holders[0]!;
+    const { holders, holderCount } = await b.query("n");
+    assertEquals([holders.length, holderCount], [1, 1]);
+    const { mode, label, fencingToken, remainingMs } = holders[0]!;
+    assertEquals([mode, lease.mode], ["exclusive", "exclusive"]);
     if (label !== undefined) assertEquals(label, "holder");
     if (fencingToken !== undefined) assertEquals(fencingToken, lease.fencingToken);
     if (remainingMs !== undefined) assert(remainingMs > 0);

@@ -15,6 +15,7 @@ import { fencingSuite } from "./fencing.ts";
 import { countLine } from "./counts.ts";
 import type { Harness } from "./harness.ts";
 import { lossSuite } from "./loss.ts";
+import { modesSuite } from "./modes.ts";
 import { nestingSuite } from "./nesting.ts";
 import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
@@ -29,6 +30,7 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  modesSuite,
   nestingSuite,
   stealSuite,
   disposalSuite,

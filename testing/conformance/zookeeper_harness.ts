@@ -33,6 +33,7 @@ export function zooKeeperHarness(
       steal: false,
       attach: false,
       shared: false,
+      limit: false,
     },
     processes: true,
     ttlMs: KEPT_TTL_MS,

@@ -20,6 +20,7 @@ const file: Harness = {
     steal: false,
     attach: false,
     shared: false,
+    limit: false,
   },
   processes: true,
   ttlMs: Infinity,

@@ -4,7 +4,14 @@ import { conformance } from "../../testing/conformance/suite.ts";
 
 const memory: Harness = {
   name: "memory",
-  capabilities: { fifo: "global", endsBy: "release", steal: true, attach: false, shared: false },
+  capabilities: {
+    fifo: "global",
+    endsBy: "release",
+    steal: true,
+    attach: false,
+    shared: true,
+    limit: true,
+  },
   processes: false,
   ttlMs: Infinity,
   knowsWaitersOfTry: true,

@@ -68,13 +68,13 @@ Deno.test("MemoryLock.request() says which option it cannot use and what to do",
   await using locks = new MemoryLock();
   const callback = () => {};
   const errors = [
-    locks.request("n", { mode: "shared" }, callback),
+    locks.request("n", { mode: "shared", steal: true }, callback),
     locks.request("n", { steal: true, ifAvailable: true }, callback),
     locks.request("n", { steal: true, waitMs: 5 }, callback),
     locks.request("n", null as unknown as () => void),
   ].map((call) => call.then(() => "no error", (error) => error.message));
   assertEquals(await Promise.all(errors), [
-    'Cannot request lock "n" in mode "shared": this strategy offers mode "exclusive" only',
+    "Cannot use 'steal' with a shared lease: a thief takes the lock for itself alone",
     NO_WAIT,
     NO_WAIT,
     'Cannot request lock "n": the callback must be a function, but it is null',

@@ -74,29 +74,33 @@ const SHARED: object[] = [
   Object.freeze(Object.assign(Object.create(null), { mode: "shared" })),
 ];
 
-Deno.test('acquire(), tryAcquire() and attach() refuse the mode "shared", wherever the options have it from', async () => {
+Deno.test('acquire(), tryAcquire() and request() never ignore the mode "shared", wherever the options have it from', async () => {
   await using memory = new MemoryLock();
+  await using file = new FileLock({ dir: "/nowhere" });
   await using redis = new RedisLock(CLIENT);
   for (const options of SHARED) {
-    const calls = [
-      ...[memory.acquire("n", options), memory.tryAcquire("n", options)],
-      ...[redis.acquire("n", options), redis.tryAcquire("n", options)],
-      redis.attach("n", "job-7", options),
+    const granted = [memory.acquire("n", options), memory.tryAcquire("n", options)];
+    for (const lease of await Promise.all(granted)) {
+      assertEquals(lease?.mode, "shared");
+      await lease!.release();
+    }
+    assertEquals(await memory.request("n", options, ({ mode }) => mode), "shared");
+    const refused = [
+      ...[file.acquire("n", options), file.tryAcquire("n", options)],
+      file.request("n", options, () => {}),
     ];
-    for (const call of calls) {
+    for (const call of refused) {
       const error = await assertRejects(() => call, DOMException);
       assertEquals(error.name, "NotSupportedError");
     }
+    await assertRejects(() => redis.attach("n", "job-7", options), TypeError, "attach a shared");
   }
 });
 
 Deno.test("acquire() takes no other mode either: a TypeError", async () => {
   await using locks = new MemoryLock();
-  const texts: [mode: string, text: string][] = [
-    ["exclusive", "no such option"],
-    ["both", 'it must be "exclusive" or "shared"'],
-  ];
-  for (const [mode, text] of texts) {
+  const text = 'it must be "exclusive" or "shared"';
+  for (const mode of ["both", "", "Shared", 5, null]) {
     await assertRejects(() => locks.acquire("n", { mode } as object), TypeError, text);
   }
 });

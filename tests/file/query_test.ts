@@ -52,7 +52,7 @@ Deno.test({
     for (const wasUsed of [false, true]) {
       {
         await using _holder = await foreignHolder(lockPath(temp.dir, "n"));
-        assertEquals((await locks.query("n")).holders, [{}], String(wasUsed));
+        assertEquals((await locks.query("n")).holders, [{ mode: "exclusive" }], String(wasUsed));
         assertEquals(await locks.tryAcquire("n"), null);
       }
       assertEquals((await locks.query("n")).holders, []);

@@ -6,7 +6,14 @@ import { type AttachableLock, LockError, LockSetupError } from "../../mod.ts";
 /** A lock on which every call fails. */
 function failing(error: Error): AttachableLock {
   return {
-    capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
+    capabilities: {
+      fifo: "global",
+      endsBy: "ttl",
+      steal: true,
+      attach: true,
+      shared: false,
+      limit: false,
+    },
     acquire: () => Promise.reject(error),
     tryAcquire: () => Promise.reject(error),
     attach: () => Promise.reject(error),

@@ -81,7 +81,8 @@ Deno.test("RedisLock excludes a plain SET NX PX on the same key, and is excluded
   assertEquals(await lock.tryAcquire("n"), null);
   assertEquals(await lock.query("n"), {
     name: "n",
-    holders: [{}],
+    holders: [{ mode: "exclusive" }],
+    holderCount: 1,
     waiters: [],
     waiterCount: 0,
   });

@@ -169,6 +169,7 @@ Deno.test("ZooKeeperLock.query() returns the holder and the waiters in order, an
   assertEquals(await c.query("n"), {
     name: "n",
     holders: [],
+    holderCount: 0,
     waiters: [],
     waiterCount: 0,
   });
@@ -179,13 +180,15 @@ Deno.test("ZooKeeperLock.query() returns the holder and the waiters in order, an
   const waits = [await waiter(b, "n"), await waiter(c, "n")];
   assertEquals(await c.query("n"), {
     name: "n",
-    holders: [{ label: "Älter", fencingToken: lease.fencingToken }],
+    holders: [{ mode: "exclusive", label: "Älter", fencingToken: lease.fencingToken }],
+    holderCount: 1,
     waiters: [{ label: "b" }, { label: "c" }],
     waiterCount: 2,
   });
   await lease.release();
   const second = await waits[0]!.lease;
-  assertEquals((await a.query("n")).holders, [{ label: "b", fencingToken: second.fencingToken }]);
+  const { fencingToken } = second;
+  assertEquals((await a.query("n")).holders, [{ mode: "exclusive", label: "b", fencingToken }]);
   await second.release();
   await (await waits[1]!.lease).release();
 });

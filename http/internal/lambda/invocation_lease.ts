@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Lease } from "../../../core/contract/distributed_lock.ts";
+import type { Lease, LockMode } from "../../../core/contract/distributed_lock.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
 import { LeaseLostError } from "../../../core/contract/errors.ts";
 import { MIN_TTL_MS } from "../../../core/contract/options.ts";
@@ -36,6 +36,7 @@ export function servedMs({ remainingMs }: Lease): number {
 export class InvocationLease implements Lease {
   readonly name: string;
   readonly ownerId: string;
+  readonly mode: LockMode;
   readonly fencingToken: bigint;
   readonly #inner: Lease;
   readonly #limits: InvocationLimits;
@@ -55,6 +56,7 @@ export class InvocationLease implements Lease {
   ) {
     this.name = inner.name;
     this.ownerId = inner.ownerId;
+    this.mode = inner.mode;
     this.fencingToken = inner.fencingToken;
     this.#inner = inner;
     this.#limits = limits;

@@ -1,0 +1,390 @@
+/**
+ * Several names at once, on top of any strategy: all of them, or none. The names are acquired one after the
+ * other in an order that is the same for all callers, so two callers never wait for each other.
+ *
+ * @module
+ */
+import {
+  ACQUIRE_OPTIONS,
+  ATTACHABLE_OPTIONS,
+  checkAcquireOptions,
+  checkAttachableOptions,
+  REQUEST_OPTIONS,
+} from "../contract/call_options.ts";
+import type {
+  AcquireOptions,
+  AttachableAcquireOptions,
+  AttachableLock,
+  AttachableRequestOptions,
+  DistributedLock,
+  Lease,
+  LockMode,
+  RequestOptions,
+  WaitInfo,
+} from "../contract/distributed_lock.ts";
+import { LeaseLostError, LockTimeoutError } from "../contract/errors.ts";
+import {
+  checkName,
+  checkOptions,
+  describe,
+  notSupported,
+  type OptionTable,
+  pickOptions,
+} from "../contract/options.ts";
+import { ANSWER_WITHIN_MS } from "../time/bounded_wait.ts";
+import { settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
+import { type LeaseSet, leaseSetOf } from "./lease_set.ts";
+import { LimitedLease } from "./limited_lease.ts";
+
+/** Most names of one set: each is held while the next ones are waited for. */
+const MAX_NAMES = 64;
+
+/** A name of a set, with a mode and a limit of its own. */
+export interface LockEntry {
+  /** The name of the lock. */
+  readonly name: string;
+  /**
+   * The mode of this lock.
+   *
+   * @default the `mode` of the options
+   */
+  readonly mode?: LockMode | undefined;
+  /**
+   * How many shared holders this lock may have at most.
+   *
+   * @default the `limit` of the options, unless the entry has a `mode`
+   */
+  readonly limit?: number | undefined;
+}
+
+/**
+ * Options of {@linkcode acquireAll}, {@linkcode tryAcquireAll} and {@linkcode requestAll}: those of a single
+ * call without `steal`. They apply to each lock, except that `waitMs` and `signal` end the wait for all of
+ * them, and that `maxHoldMs` counts from the last grant.
+ */
+export type AcquireAllOptions<Options extends AcquireOptions = AcquireOptions> =
+  & Omit<Options, "onWait" | "steal">
+  & {
+    /** As in `acquire()`. Gets the name of the lock first. */
+    onWait?: ((name: string, info: WaitInfo) => void) | undefined;
+  };
+
+type AnyOptions = AcquireAllOptions<AttachableRequestOptions>;
+
+/** How to acquire one lock of a set. */
+interface Step {
+  readonly name: string;
+  readonly options: AttachableAcquireOptions;
+}
+
+/**
+ * Waits for several locks and acquires all of them, one after the other in the order of the code units of
+ * their names, whatever the order of `entries`. Calls that do so never deadlock each other. If it rejects,
+ * it has released what it had acquired. It deadlocks with code that acquires further locks while it holds
+ * some, or locks of another manager.
+ *
+ * @example Usage
+ * ```ts
+ * import { acquireAll, MemoryLock } from "@holdfast/lock";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const entries = ["account:7", { name: "rates", mode: "shared" }] as const;
+ * await using set = await acquireAll(locks, entries, { waitMs: 5_000 });
+ * assertEquals(set.leases.get("rates")?.mode, "shared");
+ * ```
+ *
+ * @param locks The manager of all the locks.
+ * @param entries The names, 1 to 64, each once.
+ * @param options Renewal, limits and notifications.
+ * @returns The leases.
+ * @throws {TypeError|RangeError} If an argument is bad, also if a name is there twice.
+ * @throws {LockTimeoutError} If `waitMs` is over and the service answers.
+ * @throws {LeaseLostError} If a lease is lost while a later lock is waited for.
+ * @throws {unknown} `signal.reason` if the signal aborts first, and what `acquire()` rejects with.
+ */
+export function acquireAll(
+  locks: AttachableLock,
+  entries: readonly (string | LockEntry)[],
+  options?: AcquireAllOptions<AttachableAcquireOptions>,
+): Promise<LeaseSet>;
+/** The same for a strategy that cannot attach. */
+export function acquireAll(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  options?: AcquireAllOptions,
+): Promise<LeaseSet>;
+export async function acquireAll(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  options: AnyOptions = {},
+): Promise<LeaseSet> {
+  const steps = stepsOf("acquireAll()", locks, entries, options);
+  return (await acquireInOrder(locks, steps, options, "acquire"))!;
+}
+
+/**
+ * Acquires several locks if all are free now, or become free within `waitMs`, which bounds the wait for all
+ * together. It acquires them one after the other, in the order of {@linkcode acquireAll}.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock, tryAcquireAll } from "@holdfast/lock";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * await using _lease = await locks.acquire("b");
+ * assertEquals(await tryAcquireAll(locks, ["a", "b"]), null);
+ * assertEquals((await locks.query("a")).holders, []);
+ * ```
+ *
+ * @param locks The manager of all the locks.
+ * @param entries The names, 1 to 64, each once.
+ * @param options Renewal and limits.
+ * @returns The leases, or `null` if somebody else holds one of the locks. Then none is held.
+ * @throws {TypeError|RangeError} If an argument is bad, also if a name is there twice.
+ * @throws {LeaseLostError} If a lease is lost while a later lock is acquired.
+ * @throws {unknown} `signal.reason` if the signal aborts first, and what `tryAcquire()` rejects with.
+ */
+export function tryAcquireAll(
+  locks: AttachableLock,
+  entries: readonly (string | LockEntry)[],
+  options?: AcquireAllOptions<AttachableAcquireOptions>,
+): Promise<LeaseSet | null>;
+/** The same for a strategy that cannot attach. */
+export function tryAcquireAll(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  options?: AcquireAllOptions,
+): Promise<LeaseSet | null>;
+export async function tryAcquireAll(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  options: AnyOptions = {},
+): Promise<LeaseSet | null> {
+  const steps = stepsOf("tryAcquireAll()", locks, entries, options);
+  return await acquireInOrder(locks, steps, options, "tryAcquire");
+}
+
+type SetCallback<Held, T> = (set: Held) => T | Promise<T>;
+
+/**
+ * Waits for several locks as {@linkcode acquireAll} does, runs a callback under all of them, and releases them
+ * when it has settled. With `ifAvailable` the callback gets `null` if one of the locks is held. Unknown options
+ * are ignored, as in `request()`.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock, requestAll } from "@holdfast/lock";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const moved = await requestAll(locks, ["account:7", "account:3"], (set) => {
+ *   set.throwIfLost();
+ *   return "moved";
+ * });
+ * assertEquals(moved, "moved");
+ * ```
+ *
+ * @param locks The manager of all the locks.
+ * @param entries The names, 1 to 64, each once.
+ * @returns The result of the callback.
+ * @throws {unknown} The error of the callback, and what {@linkcode acquireAll} rejects with.
+ * @throws {LeaseLostError} If the callback succeeded, but a lease was lost before it had settled.
+ * @throws {DOMException} `NotSupportedError` for `steal`.
+ */
+export function requestAll<T>(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  callback: SetCallback<LeaseSet, T>,
+): Promise<T>;
+/** The same with options, for a strategy that can attach. */
+export function requestAll<T>(
+  locks: AttachableLock,
+  entries: readonly (string | LockEntry)[],
+  options: AcquireAllOptions<AttachableRequestOptions> & { ifAvailable?: false | undefined },
+  callback: SetCallback<LeaseSet, T>,
+): Promise<T>;
+/** The same with options, for any strategy. */
+export function requestAll<T>(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  options: AcquireAllOptions<RequestOptions> & { ifAvailable?: false | undefined },
+  callback: SetCallback<LeaseSet, T>,
+): Promise<T>;
+/** The same with `ifAvailable: true`, for a strategy that can attach. */
+export function requestAll<T>(
+  locks: AttachableLock,
+  entries: readonly (string | LockEntry)[],
+  options: AcquireAllOptions<AttachableRequestOptions>,
+  callback: SetCallback<LeaseSet | null, T>,
+): Promise<T>;
+/** The same with `ifAvailable: true`, for any strategy. */
+export function requestAll<T>(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  options: AcquireAllOptions<RequestOptions>,
+  callback: SetCallback<LeaseSet | null, T>,
+): Promise<T>;
+export async function requestAll<T>(
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  ...args: readonly unknown[]
+): Promise<T> {
+  const options = (args.length === 1 ? {} : args[0] ?? {}) as AnyOptions;
+  const callback = args.at(-1) as SetCallback<LeaseSet | null, T>;
+  if (typeof callback !== "function") {
+    throw new TypeError(
+      `Cannot request locks: the callback must be a function, but it is ${describe(callback)}`,
+    );
+  }
+  checkOptions<Pick<RequestOptions, "steal" | "ifAvailable">>(null, options, REQUEST_OPTIONS);
+  if ((options as RequestOptions).steal) {
+    throw notSupported("Cannot steal several locks: steal them one by one, by request()");
+  }
+  const steps = stepsOf(null, locks, entries, options);
+  const method = options.ifAvailable ? "tryAcquire" : "acquire";
+  const set = await acquireInOrder(locks, steps, options, method);
+  return set === null ? await callback(null) : await runUnder(set, callback);
+}
+
+async function runUnder<T>(set: LeaseSet, callback: SetCallback<LeaseSet, T>): Promise<T> {
+  let result: T;
+  try {
+    set.signal.throwIfAborted(); // lost or disposed before the callback starts: then it never does
+    result = await callback(set);
+  } catch (error) {
+    await set.release().catch(() => {}); // the callback's own error wins
+    throw error;
+  }
+  await set.release();
+  throwLoss(set);
+  return result;
+}
+
+/** Throws if a lease was lost, or over since disposal. After a mere release there is no such error. */
+function throwLoss(set: LeaseSet): void {
+  try {
+    set.throwIfLost();
+  } catch (error) {
+    if (error instanceof LeaseLostError) throw error;
+  }
+}
+
+// The arguments: all are checked before the first lock is asked for.
+
+const ENTRY_OPTIONS: OptionTable<Omit<LockEntry, "name"> & { name?: string | undefined }> = {
+  name: { default: undefined, isRequired: true, check: (_, value) => checkName(value) },
+  mode: ACQUIRE_OPTIONS.mode,
+  limit: ACQUIRE_OPTIONS.limit,
+};
+
+/** The steps in the order of their names. `where` is `null` if unknown options are ignored. */
+function stepsOf(
+  where: string | null,
+  locks: DistributedLock,
+  entries: readonly (string | LockEntry)[],
+  options: AnyOptions,
+): Step[] {
+  if (!Array.isArray(entries)) {
+    throw new TypeError(
+      `Cannot use the entries: they must be an array, but they are ${describe(entries)}`,
+    );
+  }
+  if (entries.length < 1 || entries.length > MAX_NAMES) {
+    throw new RangeError(
+      `Cannot use the entries: there must be 1 to ${MAX_NAMES}, but there are ${entries.length}`,
+    );
+  }
+  const { attach } = locks.capabilities;
+  const table = attach ? ATTACHABLE_OPTIONS : ACQUIRE_OPTIONS;
+  // Their types differ in `onWait` only, whose rule is the same.
+  checkOptions(where, options as AttachableAcquireOptions, table);
+  const all = pickOptions(options as AttachableAcquireOptions, table);
+  const steps = entries.map((entry) => {
+    const { name, ...own } = typeof entry === "string" ? { name: entry } : entryOf(entry);
+    checkName(name);
+    const step = { name, options: { ...all, ...own } };
+    if (attach) checkAttachableOptions(step.options, locks.capabilities);
+    else checkAcquireOptions(step.options, locks.capabilities);
+    return step;
+  });
+  steps.sort((a, b) => a.name < b.name ? -1 : 1);
+  for (const [i, { name }] of steps.entries()) {
+    if (name !== steps[i + 1]?.name) continue;
+    throw new TypeError(
+      `Cannot acquire lock ${JSON.stringify(name)} twice in a set: name each lock once`,
+    );
+  }
+  return steps;
+}
+
+/** An entry with a mode or a limit takes neither from the options. */
+function entryOf(entry: LockEntry): LockEntry {
+  if (typeof entry !== "object" || entry === null) {
+    throw new TypeError(
+      `Cannot use an entry: it must be a name or { name, mode, limit }, but it is ${
+        describe(entry)
+      }`,
+    );
+  }
+  checkOptions("an entry", entry, ENTRY_OPTIONS as OptionTable<LockEntry>);
+  const { name, mode, limit } = entry;
+  return mode === undefined && limit === undefined ? { name } : { name, mode, limit };
+}
+
+// The locks, one after the other.
+
+/** Acquires all locks, or releases what it has. Resolves with `null` if a try is refused. */
+async function acquireInOrder(
+  locks: DistributedLock,
+  steps: readonly Step[],
+  options: AnyOptions,
+  method: "acquire" | "tryAcquire",
+): Promise<LeaseSet | null> {
+  const { waitMs, maxHoldMs, onWait } = options;
+  // A signal of its own: adding a listener to a signal takes longer, the more it has.
+  const signal = options.signal === undefined ? undefined : AbortSignal.any([options.signal]);
+  const startMs = SYSTEM_CLOCK.now();
+  const held: Lease[] = [];
+  try {
+    for (const { name, options } of steps) {
+      const leftMs = waitMs === undefined
+        ? undefined
+        : Math.max(0, Math.ceil(startMs + waitMs - SYSTEM_CLOCK.now()));
+      const losses = held.map((lease) => lease.signal);
+      const ends = signal === undefined ? losses : [signal, ...losses];
+      const lease = await locks[method](name, {
+        ...options,
+        waitMs: leftMs,
+        maxHoldMs: undefined,
+        signal: ends.length === 0 ? undefined : AbortSignal.any(ends),
+        onWait: onWait && ((info) => onWait(name, info)),
+      });
+      if (lease === null) {
+        await releaseAll(held, signal);
+        return null;
+      }
+      held.push(lease);
+    }
+    // A lease may have been lost in the moment of the last grant.
+    for (const lease of held) lease.signal.throwIfAborted();
+  } catch (error) {
+    await releaseAll(held, signal);
+    if (!(error instanceof LockTimeoutError)) throw error;
+    const waitedMs = Math.round(SYSTEM_CLOCK.now() - startMs);
+    throw new LockTimeoutError(error.lockName!, waitedMs, error.holderLabel, { cause: error });
+  }
+  if (maxHoldMs === undefined) return leaseSetOf(held);
+  return leaseSetOf(held.map((lease) => new LimitedLease(lease, maxHoldMs)));
+}
+
+/**
+ * Releases what a call has acquired that gets nothing. It waits for the answers, but not if the caller has given
+ * up, and not long in an outage: the releases go on in the background.
+ */
+async function releaseAll(held: readonly Lease[], signal: AbortSignal | undefined): Promise<void> {
+  const released = Promise.allSettled(held.map((lease) => lease.release()));
+  if (signal?.aborted) return;
+  await settledWithin(SYSTEM_CLOCK, released, ANSWER_WITHIN_MS);
+}
