@@ -124,7 +124,8 @@ local function count_members(keys, family)
 return redis.call('ZLEXCOUNT', keys.queue, '[' .. family .. ' ', '(' .. family .. '!')
 end
 local function keep_queue(keys)
-local life_ms = math.max(90000, keys.lock_left_ms)
+local life_ms, marker_left_ms = 90000, keys.marker_left_ms
+if marker_left_ms then life_ms = math.max(life_ms, marker_left_ms) end
 redis.call('PEXPIRE', keys.queue, life_ms)
 redis.call('PEXPIRE', keys.waiters, life_ms)
 end`;
@@ -456,9 +457,9 @@ redis.call('ZREM', keys.queue, member_of(hold))
 redis.call('HDEL', keys.waiters, 'shared:' .. hold.value)
 end
 local function extend_marker(keys, life_ms)
-if keys.lock_left_ms < life_ms then
+if keys.marker_left_ms < life_ms then
 redis.call('PEXPIRE', keys.lock, life_ms)
-keys.lock_left_ms = life_ms
+keys.marker_left_ms = life_ms
 end
 keep_queue(keys)
 end
@@ -519,7 +520,7 @@ local token = next_token(keys, life_ms, round.now_us)
 if not round.generation then
 round.generation = string.format('%08x%08x', math.floor(token / 4294967296), token % 4294967296)
 redis.call('SET', keys.lock, 'holdfast:shared#' .. round.generation, 'PX', life_ms)
-keys.lock_left_ms = life_ms
+keys.marker_left_ms = life_ms
 if round.holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 end
 local expiry_ms = round.now_ms + life_ms
@@ -559,7 +560,6 @@ if not may_hold(round, waiter.limit) then return 1 end
 if not waiter.limit then
 round.notified = grant_next(keys, waiter, round.now_ms, round.now_us)
 round.next_waiter = waiter
-keys.lock_left_ms = waiter.claim_ms
 return 1
 end
 admit_shared(keys, round, waiter)
@@ -570,8 +570,10 @@ end`;
 /** `redis/protocol/scripts/parts/ask_shared.lua` */
 const ASK_SHARED_PART = `local function holder_after(keys, round)
 local holder = round.next_waiter
-if not holder then holder = { value = 'holdfast:shared#' .. round.generation } end
-holder.remaining_ms = keys.lock_left_ms
+if not holder then
+return { value = 'holdfast:shared#' .. round.generation, remaining_ms = keys.marker_left_ms }
+end
+holder.remaining_ms = holder.claim_ms
 return holder
 end
 local function answer_holder(keys, round, waiter, hold)
@@ -599,7 +601,8 @@ if not round.generation then
 park_lapsed_inbox(keys, now_ms, round.holder_record, waiter.inbox)
 end
 if admit(keys, round) == 3 then return { 3, now_ms } end
-is_first = round.is_queue_over and may_hold(round, waiter.limit)
+local is_alone = round.is_queue_over and not round.asker_token
+if is_alone then is_first = may_hold(round, waiter.limit) end
 end
 end
 local token = round.asker_token
@@ -637,7 +640,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "46c280d546802ea4d0c23af3d4b7e494f153f909",
+  sha1: "fba1d295a766346a312cf2f653f7ea3db572658d",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -669,8 +672,8 @@ redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owne
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
 local lock_value, remaining_ms = redis.call('GET', keys.lock), redis.call('PTTL', keys.lock)
-keys.lock_left_ms = remaining_ms
 local generation = generation_of(lock_value)
+if generation then keys.marker_left_ms = remaining_ms end
 if lock_value and not generation and has_same_owner_id(lock_value, owner_value) then
 local others = count_others(keys, inbox, record)
 if record then remove_waiter(keys, owner_value, record) end
@@ -729,7 +732,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "20a7274d6aa608ca68aa76aea09f989291d4d9bc",
+  sha1: "cd97df8f6282dd48f4994b533fcf8b9d567885f5",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -741,10 +744,7 @@ redis.call('DEL', lock_key)
 return { 1, 1, 1 }
 end`,
     GENERATION_PART,
-    `local keys = {
-lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key,
-lock_left_ms = (-2),
-}
+    `local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
 local generation = generation_of(lock_value)
 local outcome = 0
 if is_mine then outcome = 1 elseif lock_value and not generation then outcome = (-1) end
@@ -790,7 +790,7 @@ if admits or generation then`,
     SHARED_PART,
     ADMIT_PART,
     LEAVE_SHARED_PART,
-    `if generation then keys.lock_left_ms = redis.call('PTTL', keys.lock) end
+    `if generation then keys.marker_left_ms = redis.call('PTTL', keys.lock) end
 local round = begin_round(keys, generation, now_ms, now_us, holder_record)
 if admits then
 round.look_count = look_count
@@ -815,7 +815,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "bb7376b1ebaa917e39994d71a3bcd93d51a88689",
+  sha1: "fe38378e0536635b4c033441a1e9322cd4e14afc",
   source: [
     GENERATION_PART,
     QUEUE_PART,
@@ -851,9 +851,6 @@ if since_ms and is_in_future(lease_ends[index], now_ms) then
 listed_count = listed_count + 1
 table.insert(list, value)
 table.insert(list, now_ms - since_ms)
-local limit = limit_of(records[index])
-if not limit then limit = (-1) end
-table.insert(list, limit)
 end
 end
 return list, listed_count
@@ -896,7 +893,7 @@ lock_value, digest, remaining_ms, last_token, waiter_count, waiters, holder_coun
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "f7a53f2bedd0e079b902ee8e138e2151dc579fbc",
+  sha1: "9afc3836ff89db463f1656b6b98b2d689255f6cf",
   source: [
     GRANT_PART,
     HOLDER_PART,
@@ -913,7 +910,7 @@ if lock_value ~= owner_value then`,
 if not generation then return { (-1) } end
 local hold, now_ms = read_hold(keys, owner_value), server_time()
 if not is_live(keys, hold, generation, now_ms) then return { 0 } end
-keys.lock_left_ms = redis.call('PTTL', keys.lock)
+keys.marker_left_ms = redis.call('PTTL', keys.lock)
 return { 1, extend_hold(keys, hold, ttl_ms, now_ms) }
 end
 local remaining_ms = redis.call('PTTL', keys.lock)
@@ -932,7 +929,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "b1d1dff95675fb888bb02507d14a2f690efd9bf7",
+  sha1: "fcd959f4c548ef740216cd3d1472d1bed7ff803a",
   source: [
     GENERATION_PART,
     GRANT_PART,

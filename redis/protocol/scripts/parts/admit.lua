@@ -55,7 +55,7 @@ local function grant_shared(keys, round, value, life_ms)
   if not round.generation then
     round.generation = string.format('%08x%08x', math.floor(token / HALF), token % HALF)
     redis.call('SET', keys.lock, SHARED_OWNER .. round.generation, 'PX', life_ms)
-    keys.lock_left_ms = life_ms
+    keys.marker_left_ms = life_ms
     if round.holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
   end
   local expiry_ms = round.now_ms + life_ms
@@ -103,7 +103,6 @@ local function admit(keys, round, waiter)
     if not waiter.limit then
       round.notified = grant_next(keys, waiter, round.now_ms, round.now_us)
       round.next_waiter = waiter
-      keys.lock_left_ms = waiter.claim_ms
       return FINISHED
     end
     admit_shared(keys, round, waiter)

@@ -11,8 +11,10 @@
 -- Returns who holds the lock after a round, as the reply to a waiter needs it.
 local function holder_after(keys, round)
   local holder = round.next_waiter
-  if not holder then holder = { value = SHARED_OWNER .. round.generation } end
-  holder.remaining_ms = keys.lock_left_ms
+  if not holder then
+    return { value = SHARED_OWNER .. round.generation, remaining_ms = keys.marker_left_ms }
+  end
+  holder.remaining_ms = holder.claim_ms
   return holder
 end
 
@@ -46,7 +48,8 @@ local function answer_shared(keys, round, waiter, ttl_ms, is_waiting)
         park_lapsed_inbox(keys, now_ms, round.holder_record, waiter.inbox)
       end
       if admit(keys, round) == SEARCHING then return { SEARCHING, now_ms } end
-      is_first = round.is_queue_over and may_hold(round, waiter.limit)
+      local is_alone = round.is_queue_over and not round.asker_token
+      if is_alone then is_first = may_hold(round, waiter.limit) end
     end
   end
   local token = round.asker_token

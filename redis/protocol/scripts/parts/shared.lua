@@ -66,9 +66,9 @@ end
 
 -- Extends the marker to this life at least, and the queue with it.
 local function extend_marker(keys, life_ms)
-  if keys.lock_left_ms < life_ms then
+  if keys.marker_left_ms < life_ms then
     redis.call('PEXPIRE', keys.lock, life_ms)
-    keys.lock_left_ms = life_ms
+    keys.marker_left_ms = life_ms
   end
   keep_queue(keys)
 end
