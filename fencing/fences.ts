@@ -19,6 +19,7 @@ const MAX_TOKEN = 2n ** 63n - 1n;
  * const fences: FenceStore = new MemoryFences();
  * assertEquals(await fences.raise("orders:42", 7n), true);
  * assertEquals(await fences.raise("orders:42", 6n), false);
+ * assertEquals(await fences.check("orders:42", 8n), true);
  * ```
  */
 export interface FenceStore {
@@ -32,6 +33,17 @@ export interface FenceStore {
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */
   raise(resource: string, token: bigint): boolean | Promise<boolean>;
+  /**
+   * Compares a token with the greatest one, and does not remember it: for shared leases, of which the one
+   * with the greatest token must not lock out the others.
+   *
+   * @param resource The resource that the token is for.
+   * @param token The token of the caller's lease.
+   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
+   * @throws {TypeError} If the token is not a bigint.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits.
+   */
+  check(resource: string, token: bigint): boolean | Promise<boolean>;
 }
 
 /**
@@ -132,9 +144,22 @@ export class MemoryFences implements FenceStore {
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */
   raise(resource: string, token: bigint): boolean {
-    checkToken(token);
-    if (token < (this.#greatest.get(resource) ?? 0n)) return false;
+    if (!this.check(resource, token)) return false;
     this.#greatest.set(resource, token);
     return true;
+  }
+
+  /**
+   * Compares a token with the greatest one, and does not remember it: for shared leases.
+   *
+   * @param resource The resource that the token is for.
+   * @param token The token of the caller's lease.
+   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
+   * @throws {TypeError} If the token is not a bigint.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits.
+   */
+  check(resource: string, token: bigint): boolean {
+    checkToken(token);
+    return token >= (this.#greatest.get(resource) ?? 0n);
   }
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Lease } from "../core/contract/distributed_lock.ts";
+import { flag, type OptionTable, readTable } from "../core/contract/options.ts";
 import { problem, problemResponse, refusalOf } from "../http/shared/problem.ts";
 import { checkToken, type FenceStore } from "./fences.ts";
 
@@ -16,6 +17,19 @@ export type FencedHandler<Rest extends unknown[]> = (
   token: bigint,
   ...rest: Rest
 ) => Response | Promise<Response>;
+
+/** Options of {@linkcode fencedHttp}. */
+export interface FencedHttpOptions {
+  /**
+   * Whether the token of a request is remembered. With `false` it is only compared: for requests under
+   * shared leases, of which the one with the greatest token must not lock out the others.
+   *
+   * @default {true}
+   */
+  raise?: boolean;
+}
+
+const FENCED_HTTP_OPTIONS = { raise: flag(true) } satisfies OptionTable<FencedHttpOptions>;
 
 /**
  * Makes the header that carries the fencing token of a lease. A service behind {@linkcode fencedHttp}
@@ -42,15 +56,18 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
  * 63 bits.
  *
  * The check runs before the handler. A later token may arrive while the handler is still running,
- * so pass the token to the write, too (`where fence <= $1`).
+ * so pass the token to the write, too (`where fence <= $1`). Requests under shared leases need
+ * `raise: false`: it only compares.
  *
  * @param fences The store of the greatest tokens. An error that it throws rejects the request.
  * @param resource Returns the resource of a request: its decoded, validated id, such as `orders:42`,
  * and not the URL, of which each spelling would have a fence of its own. An error that it throws with a
  * `statusCode` from 400 to 499 is answered with that status; a `URIError` is a 400.
+ * @param options Whether tokens are remembered.
  * @returns A function that wraps a handler. The handler is called with the request, the token, and any
  * further arguments.
- * @throws {TypeError} From the wrapped handler, if the resource is not a string.
+ * @throws {TypeError} If an option has a wrong type or is unknown; from the wrapped handler, if the resource
+ * is not a string.
  *
  * @example Usage
  * ```ts
@@ -67,9 +84,11 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
 export function fencedHttp(
   fences: FenceStore,
   resource: (request: Request) => string,
+  options: FencedHttpOptions = {},
 ): <Rest extends unknown[]>(
   handler: FencedHandler<Rest>,
 ) => (request: Request, ...rest: Rest) => Promise<Response> {
+  const action = readTable("fencedHttp()", options, FENCED_HTTP_OPTIONS).raise ? "raise" : "check";
   return (handler) => async (request, ...rest) => {
     const header = request.headers.get(FENCE_HEADER);
     if (header === null) return rejection("token-required", 428, "Fencing token required");
@@ -77,7 +96,7 @@ export function fencedHttp(
     if (token === null) return rejection("bad-request", 400, "Bad fencing token");
     const name = resourceOf(resource, request);
     if (name instanceof Response) return name;
-    if (await fences.raise(name, token)) return await handler(request, token, ...rest);
+    if (await fences[action](name, token)) return await handler(request, token, ...rest);
     return rejection("stale-token", 412, "Stale fencing token");
   };
 }

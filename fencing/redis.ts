@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type OptionTable, readTable, text } from "../core/contract/options.ts";
+import { flag, type OptionTable, readTable, text } from "../core/contract/options.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
 import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
@@ -40,21 +40,24 @@ export const DONE = 1;
 export class FencedRedis implements FenceStore {
   readonly #client: RedisClient;
   readonly #keyPrefix: string;
+  readonly #raises: boolean;
 
   /**
-   * Wraps a client. {@linkcode fencedRedis} does the same with a default prefix.
+   * Wraps a client. {@linkcode fencedRedis} does the same with defaults.
    *
    * @param client A client in an adapter, as `RedisLock` takes it.
    * @param keyPrefix The prefix of the keys that hold the greatest tokens.
+   * @param raises Whether `run()` remembers the tokens, which must not be those of shared leases then.
    */
-  constructor(client: RedisClient, keyPrefix: string) {
+  constructor(client: RedisClient, keyPrefix: string, raises: boolean = true) {
     this.#client = client;
     this.#keyPrefix = keyPrefix;
+    this.#raises = raises;
   }
 
   /**
    * Runs a command, unless a greater token was seen for this resource. The token is remembered even if
-   * the command then fails. If the client sends a command again after a reconnect, it may run
+   * the command then fails, and not at all with `raise: false`. If the client sends a command again after a reconnect, it may run
    * twice, like any other command.
    *
    * @param resource The resource that the token is for. In Redis Cluster it must have the same hash
@@ -86,7 +89,8 @@ export class FencedRedis implements FenceStore {
           `split it into commands of at most ${MAX_WORDS}`,
       );
     }
-    const [state, reply] = await this.#send(resource, token, command, keys);
+    const action = this.#raises ? "raise" : "check";
+    const [state, reply] = await this.#send(resource, token, action, command, keys);
     if (state === DONE) return reply ?? null;
     throw new StaleTokenError(resource, token);
   }
@@ -102,21 +106,37 @@ export class FencedRedis implements FenceStore {
    * @throws {Error} The client's error, if Redis cannot be reached.
    */
   async raise(resource: string, token: bigint): Promise<boolean> {
-    const [state] = await this.#send(resource, token, [], []);
+    const [state] = await this.#send(resource, token, "raise");
+    return state === DONE;
+  }
+
+  /**
+   * Compares a token with the greatest one, and does not remember it: for shared leases.
+   *
+   * @param resource The resource that the token is for.
+   * @param token The token of the caller's lease.
+   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
+   * @throws {TypeError} If the resource is not a string, or the token not a bigint.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits.
+   * @throws {Error} The client's error, if Redis cannot be reached.
+   */
+  async check(resource: string, token: bigint): Promise<boolean> {
+    const [state] = await this.#send(resource, token, "check");
     return state === DONE;
   }
 
   async #send(
     resource: string,
     token: bigint,
-    command: readonly string[],
-    keys: readonly string[],
+    action: "raise" | "check",
+    command: readonly string[] = [],
+    keys: readonly string[] = [],
   ): Promise<[state: number, reply?: unknown]> {
     RESOURCE.check("the resource", resource);
     checkToken(token);
     const fence = this.#keyPrefix + resource;
     const count = String(1 + keys.length);
-    const args = [FENCED.sha1, count, fence, ...keys, String(token), ...command];
+    const args = [FENCED.sha1, count, fence, ...keys, String(token), action, ...command];
     const reply = await this.#client.send("EVALSHA", args, fence).catch((error) => {
       if (!/^-?NOSCRIPT\b/.test(String((error as Error)?.message))) throw error;
       return this.#client.send("EVAL", args.with(0, FENCED.source), fence);
@@ -133,18 +153,26 @@ export interface FencedRedisOptions {
    * @default {"fence:"}
    */
   keyPrefix?: string;
+  /**
+   * Whether `run()` remembers the token. With `false` it only compares it: for shared leases, of which the
+   * one with the greatest token must not lock out the others.
+   *
+   * @default {true}
+   */
+  raise?: boolean;
 }
 
 const RESOURCE = text({ max: Infinity });
 const FENCED_REDIS_OPTIONS = {
   keyPrefix: text({}, "fence:"),
+  raise: flag(true),
 } satisfies OptionTable<FencedRedisOptions>;
 
 /**
  * Wraps a Redis client so that commands run under a fencing token, and are rejected if it is stale.
  *
  * @param client A client in an adapter, as `RedisLock` takes it.
- * @param options The prefix of the keys.
+ * @param options The prefix of the keys, and whether tokens are remembered.
  * @returns An object that runs commands under a token.
  * @throws {TypeError} If an option has a wrong type or is unknown.
  *
@@ -173,8 +201,6 @@ export function fencedRedis(
   client: RedisClient,
   options: FencedRedisOptions = {},
 ): FencedRedis {
-  return new FencedRedis(
-    client,
-    readTable("fencedRedis()", options, FENCED_REDIS_OPTIONS).keyPrefix,
-  );
+  const { keyPrefix, raise } = readTable("fencedRedis()", options, FENCED_REDIS_OPTIONS);
+  return new FencedRedis(client, keyPrefix, raise);
 }

@@ -12,16 +12,16 @@ export interface Script {
 
 /** `fencing/scripts/fenced.lua` */
 export const FENCED: Script = {
-  sha1: "614be1e2947721d5dc6ab2fe7592bbd28cf251cb",
+  sha1: "51d1eddcf9ab7eeab4464b2ec67cc9e5959bf17d",
   source: [`local greatest_token_key = KEYS[1]
-local token, command, all_arguments = ARGV[1], ARGV[2], ARGV
+local token, action, command, all_arguments = ARGV[1], ARGV[2], ARGV[3], ARGV
 local greatest_token = redis.call('GET', greatest_token_key)
 if greatest_token then
 local is_shorter = #token < #greatest_token
 local is_less = #token == #greatest_token and token < greatest_token
 if is_shorter or is_less then return { 0, greatest_token } end
 end
-if token ~= greatest_token then redis.call('SET', greatest_token_key, token) end
+if action == 'raise' and token ~= greatest_token then redis.call('SET', greatest_token_key, token) end
 if not command then return { 1 } end
-return { 1, redis.call(unpack(all_arguments, 2)) }`].join("\n"),
+return { 1, redis.call(unpack(all_arguments, 3)) }`].join("\n"),
 };

@@ -4,11 +4,12 @@
  *
  * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick,
  *    unless other calls of this instance are ahead.
- * 2. **First**: if our znode is the lowest, the lock is ours. No later znode can get ahead of it.
- * 3. **Wait**: else watch our znode and the nearest one ahead, and sleep until one of them is deleted or
- *    the connection changes. Then see which znodes ahead are left; go to 2. Behind other waiters of this
- *    instance only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and
- *    for 100 ms at most.
+ * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it.
+ *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
+ * 3. **Wait**: else watch our znode and the nearest blocker, and sleep until one of them is deleted or the
+ *    connection changes. Then see which blockers are left; go to 2. Behind other waiters of this instance
+ *    only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and for 100 ms
+ *    at most.
  * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.
@@ -39,7 +40,7 @@
  * @see {@link https://github.com/apache/curator/blob/master/curator-recipes/src/main/java/org/apache/curator/framework/recipes/locks/LockInternals.java}
  */
 import { type Clock, pause } from "../core/time/clock.ts";
-import type { AcquireOptions, WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { AcquireOptions, LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostReason } from "../core/contract/errors.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import {
@@ -84,6 +85,7 @@ export interface AcquisitionTerms extends Pick<AcquireOptions, "maxHoldMs" | "si
   readonly name: string;
   /** The path of the lock's znode. */
   readonly lockPath: string;
+  readonly mode: LockMode;
   /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
   readonly isTry: boolean;
   readonly onWait: ((info: WaitInfo) => void) | undefined;
@@ -138,7 +140,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    */
   async acquire(): Promise<ManagedLease | null> {
     const { engine: { background }, sessions, queues, aborts, ended } = this.#context;
-    const { name, lockPath, label, isTry, signal } = this.#terms;
+    const { name, lockPath, label, mode, isTry, signal } = this.#terms;
     const signals = signal === undefined ? [ended] : [signal, ended];
     for (const each of signals) aborts.add(each, this);
     background.enter(); // disposal waits for this call, which may have to delete its znode
@@ -154,7 +156,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
           // A new session ends an outage here; a live one does not: it may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
           const queue = SharedQueue.use(queues, session, name, lockPath);
-          znode = new OwnZnode(queue, UTF8.encode(label), isTry);
+          znode = new OwnZnode(queue, UTF8.encode(label), isTry, mode);
           const seen = await this.#enter(znode);
           this.#admitNext();
           const isOurs = isTry
@@ -259,29 +261,30 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     await session.ask(budget, () => znode.resolveAmbiguousCreate());
   }
 
-  /** Waits until our znode is the first one. `seen` is what `#enter()` has read. */
+  /** Waits until our znode has no blockers. `seen` is what `#enter()` has read. */
   async #waitForTurn(znode: OwnZnode, seen: QueueView | Znode | null): Promise<true> {
     if (seen instanceof QueueView) {
-      const { ahead, waiterCount } = znode.positionIn(seen);
-      if (ahead === 0) return znode.queue.recordFirst(znode);
-      this.#report({ position: ahead, waiters: waiterCount });
+      const { ahead, blockers, turn, waiterCount } = znode.positionIn(seen);
+      if (ahead === 0) znode.queue.recordFirst(znode);
+      if (blockers === 0) return true;
+      this.#report({ position: turn, waiters: waiterCount });
     } else if (!isInRange(znode.sequence)) throw znode.outOfNumbers();
     else if (seen !== null) {
       // All that were created before our znode are ahead of it, unless they were deleted.
       const behind = seen.createCount - 1 - znode.sequence;
-      const waiters = Math.max(1, seen.childCount - 1);
-      this.#report({ position: Math.max(1, seen.childCount - 1 - behind), waiters });
+      const waiters = Math.max(1, seen.childCount - (znode.queue.latest?.holderCount || 1));
+      this.#report({ position: Math.max(1, waiters - behind), waiters });
     }
     const waiter = new Waiter(znode, this.#clock, this.#budget);
-    await waiter.untilFirst((info) => this.#report(info));
+    await waiter.untilFree((info) => this.#report(info));
     return true;
   }
 
   /**
-   * Does not wait for a holder. If a znode of an `acquire()` is ahead of ours, the lock is held or other
-   * callers wait for it, and the result is `false` at once.
+   * Does not wait for a holder. If a blocker is the znode of an `acquire()`, the lock is held or other callers
+   * wait for it, and the result is `false` at once.
    *
-   * If only `tryAcquire()` znodes are ahead of ours, the first of them either holds the lock or is about
+   * If all blockers are `tryAcquire()` znodes, the first of them either holds the lock or is about
    * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
    * one that is older than 100 ms is taken for the holder's.
    */
@@ -289,9 +292,12 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     const enteredMs = this.#clock.now();
     const waiter = new Waiter(znode, this.#clock, this.#budget);
     for (let view = seen;; view = await waiter.list()) {
-      const { ahead, first, isBehindTriesOnly, waiterCount } = znode.positionIn(view);
-      if (ahead === 0) return znode.queue.recordFirst(znode);
-      if (isBehindTriesOnly && await waiter.changesInTime(first, enteredMs)) continue;
+      const { ahead, blockers, firstBlocker, isBehindTriesOnly, waiterCount } = znode.positionIn(
+        view,
+      );
+      if (ahead === 0) znode.queue.recordFirst(znode);
+      if (blockers === 0) return true;
+      if (isBehindTriesOnly && await waiter.changesInTime(firstBlocker, enteredMs)) continue;
       this.#report({ waiters: waiterCount - 1 });
       return false;
     }
@@ -329,6 +335,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     const lease = this.#lease = this.#context.engine.open({
       name,
       ownerId: makeOwnerId(label),
+      mode: znode.mode,
       fencingToken: znode.fencingToken!,
       sent: session.lastProvenAt,
       ttlMs: session.timeoutMs,

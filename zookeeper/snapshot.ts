@@ -3,19 +3,25 @@
  *
  * @module
  */
-import type { LockSnapshot } from "../core/contract/distributed_lock.ts";
+import { MAX_HOLDERS } from "../core/contract/call_options.ts";
+import type { LockHolder, LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { nullIfMissing } from "./connection/failures.ts";
 import type { Znode } from "./connection/wire.ts";
-import { sortedEntries } from "./recipe/queue_order.ts";
+import {
+  countHolders,
+  isSharedName,
+  type QueueEntry,
+  sortedEntries,
+} from "./recipe/queue_order.ts";
 import type { Session } from "./session/session.ts";
 
 /**
- * Two round trips, without creating a znode or setting a watch. If all entries that were to be read have been
- * deleted meanwhile, it reads again.
+ * Two round trips, without creating a znode or setting a watch. If all entries of holders that were to be read
+ * have been deleted meanwhile, it reads again.
  *
  * @param maxWaiters How many waiters to read. All are counted.
- * @returns The holder and the waiters. The label of an entry is the data of its znode. If another tool
+ * @returns The holders and the waiters. The label of an entry is the data of its znode. If another tool
  * has made the znode and its data is not a short text, the entry has no label.
  */
 export async function readSnapshot(
@@ -26,21 +32,34 @@ export async function readSnapshot(
 ): Promise<LockSnapshot> {
   for (;;) {
     const children = await session.children(lockPath).catch(nullIfMissing);
-    const entries = sortedEntries(children?.names ?? []);
-    const paths = entries.slice(0, 1 + maxWaiters).map((entry) => `${lockPath}/${entry.name}`);
-    const found = await Promise.all(paths.map((path) => session.get(path).catch(nullIfMissing)));
-    const [holder, ...waiters] = found.filter((znode) => znode !== null);
-    if (holder === undefined && entries.length > paths.length) continue;
-    return {
-      name,
-      holders: holder === undefined
-        ? []
-        : [{ mode: "exclusive", ...labelled(holder), fencingToken: holder.czxid }],
-      holderCount: holder === undefined ? 0 : 1,
-      waiters: waiters.map(labelled),
-      waiterCount: waiters.length + entries.length - paths.length,
-    };
+    const listed = sortedEntries(children?.names ?? []);
+    const count = Math.min(countHolders(listed), MAX_HOLDERS) + maxWaiters;
+    const found = await Promise.all(
+      listed.slice(0, count).map(({ name }) =>
+        session.get(`${lockPath}/${name}`).catch(nullIfMissing)
+      ),
+    );
+    // Those that were not read count as existing.
+    const entries = listed.map((entry, i) => ({ ...entry, znode: found[i] }))
+      .filter(({ znode }) => znode !== null);
+    const holderCount = countHolders(entries);
+    const holders = entries.slice(0, holderCount).flatMap(describedHolder).slice(0, MAX_HOLDERS);
+    if (holders.length === 0 && holderCount > 0) continue;
+    const waiters = entries.slice(holderCount).flatMap(({ znode }) =>
+      znode ? [labelled(znode)] : []
+    )
+      .slice(0, maxWaiters);
+    return { name, holders, holderCount, waiters, waiterCount: entries.length - holderCount };
   }
+}
+
+/** Returns nothing for an entry that was not read. */
+function describedHolder(
+  { name, znode }: QueueEntry & { readonly znode: Znode | null | undefined },
+): LockHolder[] {
+  if (!znode) return [];
+  const mode = isSharedName(name) ? "shared" : "exclusive";
+  return [{ mode, ...labelled(znode), fencingToken: znode.czxid }];
 }
 
 function labelled({ data }: Znode): { label?: string } {

@@ -10,6 +10,7 @@ import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
   checkAcquireOptions,
+  modeOf,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -82,7 +83,7 @@ export class ZooKeeperLock implements DistributedLock {
     endsBy: "session",
     steal: false,
     attach: false,
-    shared: false,
+    shared: true,
     limit: false,
   });
   readonly #nesting = new Nesting();
@@ -168,7 +169,7 @@ export class ZooKeeperLock implements DistributedLock {
   }
 
   /**
-   * Reads the holder and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
+   * Reads the holders and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
    * znode. Rejects as `acquire()` does.
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
@@ -206,6 +207,7 @@ export class ZooKeeperLock implements DistributedLock {
     return new Acquisition(this.#context, {
       name,
       lockPath: this.#pathOf(name),
+      mode: modeOf(options),
       isTry,
       // Called as a method of the options, because it may use `this`.
       onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),

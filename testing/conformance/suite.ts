@@ -19,6 +19,7 @@ import { modesSuite } from "./modes.ts";
 import { nestingSuite } from "./nesting.ts";
 import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
+import { setsSuite } from "./sets.ts";
 import { stealSuite } from "./steal.ts";
 import { waitingSuite } from "./waiting.ts";
 
@@ -33,6 +34,7 @@ const ALL = [
   modesSuite,
   nestingSuite,
   stealSuite,
+  setsSuite,
   disposalSuite,
   crashSuite,
   argumentsSuite,

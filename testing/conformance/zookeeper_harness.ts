@@ -32,7 +32,7 @@ export function zooKeeperHarness(
       endsBy: "session",
       steal: false,
       attach: false,
-      shared: false,
+      shared: true,
       limit: false,
     },
     processes: true,

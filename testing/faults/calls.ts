@@ -35,6 +35,9 @@ export interface Call {
   /** Its grant and renewals: when each was known, and the earliest time of its request. */
   readonly promises: readonly { readonly atUs: number; readonly sinceUs: number }[];
   readonly steals: boolean;
+  readonly isShared: boolean;
+  /** How many shared holders it allows, itself included. All shared calls of a name have the same limit. */
+  readonly limit: number;
   /** Whether its process died during the call. */
   readonly isCrashed: boolean;
   /** If so, the time of the last event of that process. */
@@ -103,6 +106,8 @@ function callOf(unsorted: readonly WorkerEvent[], context: Context): Call {
       { atUs, sinceUs: deadlineUs == null ? -Infinity : deadlineUs - ttlUs }
     )),
     steals: first("invoke")?.steals === true,
+    isShared: first("invoke")?.mode === "shared",
+    limit: first("invoke")?.limit ?? Infinity,
   };
 }
 

@@ -29,22 +29,50 @@ function eventsOf(...calls: readonly Call[]): WorkerEvent[] {
   return calls.flatMap(({ events }) => events).sort((a, b) => a.atUs - b.atUs);
 }
 
-/** Checks that no two leases overlap and that no grant precedes the deadline of the previous lease. */
+/**
+ * Checks that no two leases overlap and that no grant precedes the deadline of the previous lease, unless both
+ * are shared, and that no more shared leases overlap than their limit allows.
+ */
 export function checkSpans(
   leases: readonly Call[],
   losses: Losses,
   report: Report,
 ): void {
   const inOrder = leases.toSorted((a, b) => a.grantedUs - b.grantedUs || compareTokens(a, b));
-  let open: Call[] = [];
+  let [exclusive, shared]: [Call[], Call[]] = [[], []];
   for (const later of inOrder) {
-    open = open.filter(({ endUs }) => endUs > later.grantedUs);
-    for (const earlier of open) {
+    const isOpen = ({ endUs }: Call) => endUs > later.grantedUs;
+    [exclusive, shared] = [exclusive.filter(isOpen), shared.filter(isOpen)];
+    for (const earlier of later.isShared ? exclusive : [...exclusive, ...shared]) {
       if (!isOldNews(earlier, later)) fileOverlap(earlier, later, losses, report);
     }
-    if (later.endUs > later.grantedUs) open.push(later);
-    if (open.length > COMPARED) open.sort((a, b) => b.endUs - a.endUs).pop();
+    if (later.isShared) checkLimit(shared, later, losses, report);
+    if (!isOpen(later)) continue;
+    const open = later.isShared ? shared : exclusive;
+    open.push(later);
+    // So many shared leases are compared as their limit needs.
+    const compared = Math.max(COMPARED, later.limit === Infinity ? 0 : 2 * later.limit);
+    if (open.length > compared) open.sort((a, b) => b.endUs - a.endUs).pop();
   }
+}
+
+/** Checks that the open shared leases leave room for a later one. */
+function checkLimit(open: readonly Call[], later: Call, losses: Losses, report: Report): void {
+  const beside = open.filter((earlier) => !isOldNews(earlier, later));
+  if (beside.length < later.limit) return;
+  // The excuse of one is enough: that one was not a holder any more.
+  const excused = beside.filter((earlier) => {
+    const { faults, takeovers } = losses;
+    return overlapExcuse(faults, earlier, later) ?? takeoverExcuse(takeovers, earlier, later);
+  });
+  if (beside.length - excused.length >= later.limit) {
+    const { name, grantedUs: atUs, limit } = later;
+    const message = `${nameOf(later)} is one of ${
+      beside.length + 1
+    } holders: the limit is ${limit}`;
+    const events = eventsOf(...beside, later);
+    report.violations.add({ kind: "overlap", atUs, name, message, events });
+  } else fileOverlap(excused[0]!, later, losses, report);
 }
 
 /** Whether `later` was granted first, as its smaller token says, and had expired before it was known. */
@@ -91,7 +119,7 @@ export function checkTokens(
   const bad = new Map<Lease, Lease>();
   for (const lease of leases) {
     const other = known.get(lease.token);
-    if (other) bad.set(lease, other);
+    if (other && !(other.isShared && lease.isShared)) bad.set(lease, other);
     known.set(lease.token, lease);
   }
   const good = leases.filter(({ grantedUs, endUs }) => endUs > grantedUs);
@@ -108,7 +136,7 @@ export function checkTokens(
   }
 }
 
-/** For each lease, finds an earlier one whose token is not smaller. */
+/** For each lease, finds an earlier one whose token is not smaller, or if both are shared a greater one. */
 function findGreater(
   earlier: readonly Lease[],
   isOverUs: (lease: Lease) => number,
@@ -121,9 +149,17 @@ function findGreater(
   let greatest: Lease | undefined;
   for (const lease of later.toSorted((a, b) => beginsUs(a) - beginsUs(b))) {
     for (; next < before.length && isOverUs(before[next]!) <= beginsUs(lease); next++) {
-      if (greatest === undefined || before[next]!.token > greatest.token) greatest = before[next];
+      const lease = before[next]!;
+      const isGreater = greatest === undefined || lease.token > greatest.token ||
+        (lease.token === greatest.token && greatest.isShared); // an exclusive one allows less
+      if (isGreater) greatest = lease;
     }
-    if (greatest !== undefined && greatest.token >= lease.token) found.set(lease, greatest);
+    if (greatest === undefined) continue;
+    // Shared leases may have the same token.
+    const mayBeEqual = greatest.isShared && lease.isShared;
+    if (mayBeEqual ? greatest.token > lease.token : greatest.token >= lease.token) {
+      found.set(lease, greatest);
+    }
   }
 }
 

@@ -115,7 +115,8 @@ function newCounter(size: number): { add(index: number): void; from(index: numbe
 }
 
 /**
- * Checks that no call is granted before a waiter that was in the queue when it was made. Calls with a
+ * Checks that no call is granted before a waiter that was in the queue when it was made. Shared calls may be
+ * granted together, and learn of it in any order: those are not compared with each other. Calls with a
  * chosen owner id take over what their id holds, or wait for one another before they ask.
  */
 export function checkOrder(
@@ -126,10 +127,12 @@ export function checkOrder(
   const inOrder = calls
     .filter(({ grantedUs, steals, owner }) => grantedUs < Infinity && !steals && owner === null)
     .sort((a, b) => a.grantedUs - b.grantedUs);
-  let latestInvokeUs = -Infinity;
+  const latestUs = { shared: -Infinity, exclusive: -Infinity };
   for (const [index, waiter] of inOrder.entries()) {
-    const isOvertaken = latestInvokeUs > waiter.queuedUs;
-    latestInvokeUs = Math.max(latestInvokeUs, waiter.invokeUs);
+    const isOvertaken = latestUs.exclusive > waiter.queuedUs ||
+      (!waiter.isShared && latestUs.shared > waiter.queuedUs);
+    const mode = waiter.isShared ? "shared" : "exclusive";
+    latestUs[mode] = Math.max(latestUs[mode], waiter.invokeUs);
     if (isOvertaken) fileInversion(waiter, inOrder, index, faults, report);
   }
 }
@@ -147,7 +150,7 @@ function fileInversion(
   // Calls granted before the waiter joined the queue were also made before that.
   for (let i = index - 1; i >= 0 && inOrder[i]!.grantedUs > waiter.queuedUs; i--) {
     const later = inOrder[i]!;
-    if (later.invokeUs <= waiter.queuedUs) continue;
+    if (later.invokeUs <= waiter.queuedUs || (later.isShared && waiter.isShared)) continue;
     worst = [later, inversionExcuse(parking, waiter, later)];
     if (worst[1] === undefined) break;
   }

@@ -52,6 +52,9 @@ export interface WorkerEvent {
   readonly outlives?: boolean;
   /** Of `queued`: the position that `onWait` reported. */
   readonly position?: number;
+  /** Of `invoke`: whether it is a shared call, and how many holders it allows. */
+  readonly mode?: "shared";
+  readonly limit?: number;
   /** Of `invoke`: whether the call steals the lock. */
   readonly steals?: boolean;
   /** How long the worker's event loop was blocked right before the event, if it was. */

@@ -49,8 +49,9 @@ function lossOf({ signal }: Lease): string {
   return (signal.reason as LeaseLostError).reason;
 }
 
-/** Writes to the resource, whether the lease is valid or not. */
+/** Writes to the resource, whether the lease is valid or not. A shared lease only reads, and raises no fence. */
 export function write({ store, worker }: Work, lease: Lease, tell: Tell): void {
+  if (lease.mode === "shared") return;
   const sentUs = nowUs();
   const isTaken = store.write(lease.name, worker, lease.fencingToken);
   tell({ kind: isTaken ? "wrote" : "refused", token: String(lease.fencingToken), sentUs });

@@ -8,6 +8,8 @@ import type { Habits } from "./recording_workers.ts";
 /** A bug, made by replacing texts in source files. */
 export interface Mutant {
   readonly title: string;
+  /** Redis by default. */
+  readonly strategy?: "zookeeper";
   readonly changes: readonly (readonly [file: string, from: string, to: string])[];
   /** The faults that reveal it. */
   readonly faults: readonly string[];
@@ -16,6 +18,20 @@ export interface Mutant {
 
 /** Many disposals, and many calls with owner ids. */
 const OFTEN: Partial<Habits> = { disposes: 20, shares: 200, holds: 300 };
+
+/** Many calls of both modes. */
+const READING: Partial<Habits> = { reads: 500, holds: 300 };
+
+/** A reader of the instance counts as first, though others are ahead of it. */
+const ANY_READER_IS_FIRST: Mutant["changes"] = [[
+  "zookeeper/recipe/waiter.ts",
+  "if (ahead.isAll) queue.recordFirst(this.#znode);",
+  "queue.recordFirst(this.#znode);",
+], [
+  "zookeeper/acquisition.ts",
+  "if (ahead === 0) znode.queue.recordFirst(znode);\n      if (blockers === 0) return true;\n      this",
+  "if (blockers === 0) {\n        znode.queue.recordFirst(znode);\n        return true;\n      }\n      this",
+]];
 
 /** The bugs. Each must be found within a minute. */
 export const MUTANTS: readonly Mutant[] = [
@@ -73,6 +89,50 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [["core/lease/lease_engine.ts", "kept.length > 0 && keepMs > 0", "kept.length < 0"]],
     faults: ["worker-freeze"],
     habits: OFTEN,
+  },
+  {
+    title: "ZooKeeper: a holder that leaves counts as the only one ahead",
+    strategy: "zookeeper",
+    changes: [[
+      "zookeeper/recipe/waiter.ts",
+      "return predecessor.isDeleted ? await this.#existing(ahead) : null;",
+      "return predecessor.isDeleted ? { ...ahead, entries: [] } : null;",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
+  },
+  {
+    title: "ZooKeeper: the rule of the next number behind a reader that is not the first",
+    strategy: "zookeeper",
+    changes: [...ANY_READER_IS_FIRST, [
+      "zookeeper/recipe/waiter.ts",
+      "view.blockersOf(name, holder?.name)!",
+      "view.blockersOf(name, undefined)!",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
+  },
+  {
+    title: "ZooKeeper: a listing that is cut at a reader that is not the first",
+    strategy: "zookeeper",
+    changes: [...ANY_READER_IS_FIRST, [
+      "zookeeper/recipe/waiter.ts",
+      "holder?.sequence === this.sequence - 1",
+      "holder?.sequence === this.sequence - 0.5",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
+  },
+  {
+    title: "ZooKeeper: a reader that passes a waiting writer",
+    strategy: "zookeeper",
+    changes: [[
+      "zookeeper/recipe/queue_order.ts",
+      "const blockers = blocking?.countBefore[index] ?? index;",
+      "const blockers = blocking === null ? index : isSharedName(entries[0]!.name) ? 0 : 1;",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
   },
   {
     title: "an attach that leaves the earlier lease as it is",

@@ -4,7 +4,7 @@
  * @module
  */
 import { FencedStore } from "../../examples/fenced_store.ts";
-import { LeaseLostError } from "../../mod.ts";
+import { type DistributedLock, LeaseLostError } from "../../mod.ts";
 import { inputEnd, scriptArgument } from "../runtime/processes.ts";
 import { randomOf } from "../processes/random.ts";
 import { use, write } from "./lease_use.ts";
@@ -14,6 +14,9 @@ import { fail, onWait, play, tellGranted } from "./play.ts";
 import { newRecorder, type Tell } from "./recorder.ts";
 import type { Work } from "./work.ts";
 import type { Habits, WorkerOptions } from "./recording_workers.ts";
+
+/** The limit of the names that have one. */
+const LIMIT = 2;
 
 /** One turn of a lane: a call from `acquire()` to the end of its lease, or another habit. */
 async function turn(work: Work): Promise<void> {
@@ -28,14 +31,22 @@ async function turn(work: Work): Promise<void> {
   await call(work, manager, name, work.recorder.of(name, manager.instance));
 }
 
+/** The terms of a shared call, which are the same for all of them with this name. */
+function termsOf({ names }: Work, { capabilities }: DistributedLock, name: string) {
+  if (!capabilities.shared) return {};
+  const hasLimit = capabilities.limit && names.indexOf(name) % 2 === 1;
+  return { mode: "shared" as const, ...hasLimit && { limit: LIMIT } };
+}
+
 async function call(work: Work, manager: Manager, name: string, tell: Tell): Promise<void> {
   const { random, does } = work;
   const signal = does("aborts") ? AbortSignal.timeout(random() * 200) : undefined;
   const expires = does("expires");
-  const options = { ...signal && { signal }, ...expires && { autoRenew: false } };
-  const isTry = does("tries");
-  tell({ kind: "invoke" });
   const { lock } = manager;
+  const terms = does("reads") ? termsOf(work, lock, name) : {};
+  const options = { ...signal && { signal }, ...expires && { autoRenew: false }, ...terms };
+  const isTry = does("tries");
+  tell({ kind: "invoke", ...terms });
   const lease = await play(work, {
     ...{ manager, tell, signal },
     holdMs: expires || does("outlasts") ? work.ttlMs * 1.5 : undefined,

@@ -33,6 +33,8 @@ export interface Habits {
   readonly aborts: number;
   /** `tryAcquire()`. */
   readonly tries: number;
+  /** A shared call, where the strategy has them; every other name has a limit, where it has limits. */
+  readonly reads: number;
   /** A hold of some ms. */
   readonly holds: number;
   /** A hold that outlasts the TTL. */
@@ -58,6 +60,7 @@ export interface Habits {
 export const HABITS: Habits = {
   aborts: 50,
   tries: 50,
+  reads: 300,
   holds: 100,
   outlasts: 1,
   expires: 1,

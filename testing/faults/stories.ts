@@ -27,6 +27,7 @@ let calls = 0;
 export function eventsOf(story: Story): WorkerEvent[] {
   const call = `c${++calls}`;
   const { worker = "w1.0", name = "n", token, steals, owner, outlives, instance = 0 } = story;
+  const { mode, limit } = story;
   const place = { worker, call, name, instance };
   const of = (kind: WorkerEvent["kind"], atUs?: number, more: Partial<WorkerEvent> = {}) =>
     atUs === undefined ? [] : [{ atUs, ...place, kind, ...more }];
@@ -34,7 +35,10 @@ export function eventsOf(story: Story): WorkerEvent[] {
   const fence = token === undefined ? {} : { token };
   const until = story.until === undefined ? {} : { deadlineUs: story.until };
   return [
-    ...of("invoke", story.invoke, { ...steals && { steals }, ...owner && { owner } }),
+    ...of("invoke", story.invoke, {
+      ...{ ...steals && { steals }, ...owner && { owner } },
+      ...{ ...mode && { mode }, ...limit && { limit } },
+    }),
     ...of("queued", story.queued),
     ...of("granted", story.granted, { ...fence, ...until, ...outlives && { outlives } }),
     ...(story.renewed ?? []).flatMap(([atUs, deadlineUs]) => of("renewed", atUs, { deadlineUs })),

@@ -15,8 +15,14 @@ import { linesOf } from "../runtime/lines.ts";
 import { scriptCommand, spawnProcess } from "../runtime/processes.ts";
 import type { Programs } from "./peer_programs.ts";
 
-/** The library that contends. "kazoo" is its stock lock, which recognises only kazoo's znodes. */
-export type Kind = "ours" | "curator" | "kazoo" | "kazoo-patterns" | "kazoo-curator-names";
+/** The library that contends; "ours-shared" in shared mode. "kazoo" is its stock lock, which recognises only kazoo's znodes. */
+export type Kind =
+  | "ours"
+  | "ours-shared"
+  | "curator"
+  | "kazoo"
+  | "kazoo-patterns"
+  | "kazoo-curator-names";
 
 /** The servers, and the lock to contend for. */
 export interface Place {
@@ -71,7 +77,7 @@ export async function startDriver(kind: Kind, place: Place, programs: Programs):
 function commandOf(kind: Kind, { connectString, path }: Place, programs: Programs): string[] {
   const args = [connectString, path, kind];
   if (kind === "curator") return [...programs.curator.command!, ...args];
-  if (kind !== "ours") {
+  if (kind.startsWith("kazoo")) {
     const naming = kind === "kazoo" ? "stock" : kind.slice("kazoo-".length).split("-")[0]!;
     return [...programs.kazoo.command!, ...args, naming];
   }

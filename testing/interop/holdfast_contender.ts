@@ -12,6 +12,7 @@ import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { called, withClient } from "../servers/zookeeper_cleanup.ts";
 import { pause } from "../servers/wait.ts";
 import { linesOf } from "../runtime/lines.ts";
+import { isShared } from "./record.ts";
 import { scriptInput } from "../runtime/processes.ts";
 
 const SECTION_MS = 1;
@@ -51,8 +52,9 @@ async function contend(contender: Contender, label: string, recordFile: string):
   const record = openSync(recordFile, "a");
   const write = (text: string) => void writeSync(record, text);
   await using locks = new ZooKeeperLock(connectString, { rootPath, label });
+  const mode = isShared(contender.label) ? "shared" : "exclusive";
   while (!contender.isStopped) {
-    const lease = await locks.acquire(name);
+    const lease = await locks.acquire(name, { mode });
     const who = `${contender.label} ${await sequenceOf(contender, label)}`;
     write(`enter ${who}\n`);
     await pause(SECTION_MS);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
+import type { LockMode, WaitInfo } from "../../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { ManagedLease } from "../../core/lease/lease.ts";
 import { AbortWatch } from "../../core/time/abort_watch.ts";
@@ -18,6 +18,7 @@ const { rootPath: ROOT_PATH, unavailableAfterMs: UNAVAILABLE_AFTER_MS } = SETTIN
 
 /** How to call. */
 export interface FakeCallOptions {
+  readonly mode?: LockMode;
   readonly isTry?: boolean;
   /** Whether the call has no `onWait`. */
   readonly isSilent?: boolean;
@@ -48,6 +49,7 @@ export class FakeCall {
     this.acquisition = new Acquisition(context, {
       name: "n",
       lockPath,
+      mode: options.mode ?? "exclusive",
       isTry: options.isTry ?? false,
       onWait: options.isSilent ? undefined : onWait,
       label: "",

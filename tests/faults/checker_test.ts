@@ -226,3 +226,45 @@ Deno.test("check() passes many clean calls and finds a planted overlap among the
   const planted = check({ ...history, events });
   assert(planted.counts.violations.overlap! > 10, String(planted.counts.violations.overlap));
 });
+
+Deno.test("check() lets shared leases overlap, but not with an exclusive one, nor more than the limit", () => {
+  const shared = (worker: string, granted: number, token: string, more: Partial<Story> = {}) => {
+    const mode = "shared" as const;
+    return { worker, mode, invoke: granted - 1, granted, until: 500, token, ...left, ...more };
+  };
+  const readers = [shared("w1.0", 20, "5"), shared("w2.0", 30, "5"), shared("w3.0", 40, "6")];
+  assertEquals(kindsOf(judge(readers)), [[], []], "two of them have the same token");
+  const writer = { ...second, worker: "w4.0", granted: 50, token: "7", ...left };
+  assertEquals(kindsOf(judge([...readers, writer])), [["3 overlap"], []]);
+  const early = { ...first, invoke: 5, granted: 10, token: "4", releasing: 25, released: 26 };
+  assertEquals(kindsOf(judge([early, ...readers])), [["1 overlap"], []]);
+  const same = { ...writer, invoke: 402, granted: 410, token: "6", until: 600, releasing: 500 };
+  assertEquals(kindsOf(judge([...readers, { ...same, released: 501 }])), [["1 token-order"], []]);
+  const limited = (limit: number) => readers.map((reader) => ({ ...reader, limit }));
+  assertEquals(kindsOf(judge(limited(3))), [[], []]);
+  assertEquals(kindsOf(judge(limited(2))), [["1 overlap"], []]);
+  assertEquals(kindsOf(judge(limited(1))), [["2 overlap"], []]);
+});
+
+Deno.test("check() reports a reader that passes a waiting writer, and a writer that passes a reader", () => {
+  const mode = "shared" as const;
+  const held = { ...first, mode, worker: "w3.0", releasing: 55, released: 56 };
+  const writer = { ...second, queued: 31, granted: 60, token: "8", ...left };
+  const reader = {
+    mode,
+    invoke: 40,
+    granted: 50,
+    until: 500,
+    token: "7",
+    releasing: 55,
+    released: 56,
+  };
+  assertEquals(kindsOf(judge([held, writer, { ...reader, invoke: 20, token: "6" }])), [[], []]);
+  assertEquals(kindsOf(judge([held, writer, reader])), [["1 inversion"], []]);
+  const waiting = { ...reader, invoke: 30, queued: 31, granted: 70, releasing: 80, released: 81 };
+  const thief = { ...first, worker: "w2.0", invoke: 40, granted: 60, until: 500, token: "6" };
+  const passed = [waiting, { ...thief, releasing: 65, released: 66 }];
+  assertEquals(kindsOf(judge(passed)), [["1 inversion"], []]);
+  const together = [waiting, { ...reader, invoke: 40, granted: 60, releasing: 80, released: 81 }];
+  assertEquals(kindsOf(judge(together)), [[], []], "readers learn of it in any order");
+});

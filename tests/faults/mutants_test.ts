@@ -72,7 +72,12 @@ for (const mutant of [CONTROL, ...MUTANTS]) {
         );
         const startMs = performance.now();
         const { history, problems } = await run({
-          ...{ strategy: "redis", seed: 1, durationMs: RUN_MS, residueBoundMs: RESIDUE_BOUND_MS },
+          ...{
+            strategy: mutant.strategy ?? "redis",
+            seed: 1,
+            durationMs: RUN_MS,
+            residueBoundMs: RESIDUE_BOUND_MS,
+          },
           ...{ faults: mutant.faults, habits: { crashes: 0, steals: 0, ...mutant.habits } },
         });
         const { violations, counts } = check(history);

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { FENCE_HEADER, fencedHttp, fenceHeader, MemoryFences } from "../../fencing/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 
@@ -74,4 +74,29 @@ Deno.test("fencedHttp() never accepts a smaller token after a greater one when r
   assertEquals(seen.length, accepted);
   assert(seen.every((token, i) => i === 0 || seen[i - 1]! <= token), "tokens never became smaller");
   assertEquals(seen.at(-1), 199n);
+});
+
+Deno.test("fencedHttp() with raise: false compares tokens and does not raise them", async () => {
+  const fences = new MemoryFences();
+  const respond = () => new Response(null, { status: 204 });
+  const shared = fencedHttp(fences, () => "catalog", { raise: false })(respond);
+  const exclusive = fencedHttp(fences, () => "catalog")(respond);
+  const put = async (handler: typeof shared, fencingToken: bigint) => {
+    const headers = fenceHeader({ fencingToken });
+    return (await handler(new Request("http://localhost/", { method: "PUT", headers }))).status;
+  };
+  assertEquals([await put(shared, 7n), await put(shared, 6n)], [204, 204]);
+  assertEquals(await put(exclusive, 7n), 204);
+  assertEquals([await put(shared, 6n), await put(shared, 7n), await put(shared, 8n)], [
+    412,
+    204,
+    204,
+  ]);
+  assertEquals(await put(exclusive, 7n), 204, "8 was not remembered");
+  for (const options of [{ raises: false }, { raise: 0 }, null]) {
+    assertThrows(
+      () => fencedHttp(fences, () => "catalog", options as { raise?: boolean }),
+      TypeError,
+    );
+  }
 });

@@ -60,6 +60,25 @@ for (const clientName of CLIENTS) {
   });
 }
 
+Deno.test("FencedRedis compares and does not raise in check(), and in run() with raise: false", async () => {
+  await using stage = await open();
+  const { fenced, client, command } = stage;
+  const shared = fencedRedis(client, { raise: false });
+  const set = (token: bigint, value: string) => shared.run("a", token, ["SET", "a", value]);
+  assertEquals(await set(7n, "of reader B"), "OK");
+  assertEquals(await set(6n, "of reader A"), "OK");
+  assertEquals([await fenced.check("a", 6n), await shared.check("a", 0n)], [true, true]);
+  assertEquals(await command("EXISTS", "fence:a"), 0);
+  assert(await fenced.raise("a", 7n));
+  assertEquals([await fenced.check("a", 6n), await fenced.check("a", 7n)], [false, true]);
+  assert(await isStale(set(6n, "late")));
+  assertEquals(await set(8n, "of reader C"), "OK");
+  assertEquals([await command("GET", "a"), await command("GET", "fence:a")], ["of reader C", "7"]);
+  assertEquals(await shared.raise("a", 9n), true); // raise() always raises
+  assertEquals(await command("GET", "fence:a"), "9");
+  await assertRejects(() => fenced.check("a", -1n), RangeError);
+});
+
 Deno.test("FencedRedis.raise() compares tokens exactly, from 0 to 63 bits", async () => {
   await using stage = await open();
   const { fenced } = stage;
@@ -93,7 +112,9 @@ Deno.test("fencedRedis() refuses unknown options and wrong types, which would be
     epoch: 0,
     cluster: false,
   };
-  const bad: unknown[] = [{ keyPrefix: null }, { keyprefix: "mine:" }, { keyPrefix: 7 }, null];
+  const bad: unknown[] = [{ keyPrefix: null }, { keyprefix: "mine:" }, { keyPrefix: 7 }, {
+    raise: 1,
+  }, null];
   for (const options of bad) {
     assertThrows(() => fencedRedis(client, options as FencedRedisOptions), TypeError);
   }

@@ -18,7 +18,8 @@ function statementsOf(heading: string): string[] {
 /** The statement for a table that exists stands above the sections of the databases. */
 const [, ALTER = ""] = /```sql\n(alter table [^]*?)```/.exec(DOCUMENT)!;
 
-const [SCHEMA, UPDATE, UPSERT, RAISE] = statementsOf("PostgreSQL and SQLite") as [
+const [SCHEMA, UPDATE, UPSERT, RAISE, CHECK] = statementsOf("PostgreSQL and SQLite") as [
+  string,
   string,
   string,
   string,
@@ -36,6 +37,7 @@ function open(path: string) {
     exec: (sql: string) => database.exec(sql),
     update: write(UPDATE),
     upsert: write(UPSERT),
+    check: write(CHECK),
     raise: (id: string, fence: bigint) =>
       database.prepare(RAISE).get({ $1: fence, $2: id } as Record<string, SQLInputValue>)?.state,
     read(id: string) {
@@ -83,6 +85,18 @@ Deno.test("docs/fencing.md: the read raises the fence, so that the earlier holde
   assert(!orders.update("42", "late", 5n), "the earlier holder cannot write");
   assertEquals(orders.raise("42", 5n), undefined);
   assertEquals(orders.raise("42", 6n), "paid");
+});
+
+Deno.test("docs/fencing.md: writes under shared leases do not lock each other out, and a later writer does", () => {
+  using orders = open(":memory:");
+  orders.exec(SCHEMA);
+  orders.upsert("42", "new", 5n);
+  assert(orders.check("42", "of reader B", 7n));
+  assert(orders.check("42", "of reader A", 6n), "the fence was not raised");
+  assertEquals(orders.read("42"), ["of reader A", 5n]);
+  assertEquals(orders.raise("42", 8n), "of reader A");
+  assert(!orders.check("42", "late", 7n));
+  assertEquals(orders.read("42"), ["of reader A", 8n]);
 });
 
 Deno.test("docs/fencing.md: the upsert never goes back to a smaller token over two connections", async () => {

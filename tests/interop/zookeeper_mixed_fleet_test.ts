@@ -119,9 +119,11 @@ function doNotExcludeEachOther(name: string, kinds: readonly Kind[]): void {
 }
 
 excludesEachOther("ZooKeeperLock and Curator's InterProcessMutex", ["ours", "curator"]);
-excludesEachOther("ZooKeeperLock and kazoo's Lock with our pattern", ["ours", "kazoo-patterns"]);
-excludesEachOther("ZooKeeperLock, Curator and kazoo under Curator's names", [
-  ...["ours", "curator", "kazoo-curator-names"] as const,
+excludesEachOther("ZooKeeperLock in both modes and kazoo's Lock with our pattern", [
+  ...["ours", "ours-shared", "kazoo-patterns"] as const,
+]);
+excludesEachOther("ZooKeeperLock in both modes, Curator and kazoo under Curator's names", [
+  ...["ours", "ours-shared", "curator", "kazoo-curator-names"] as const,
 ]);
 doNotExcludeEachOther("stock Curator and stock kazoo", ["curator", "kazoo"]);
 doNotExcludeEachOther("Curator and kazoo with our pattern", ["curator", "kazoo-patterns"]);

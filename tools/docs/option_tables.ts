@@ -109,4 +109,5 @@ export const TABLES: readonly OptionTable[] = [
   { title: "Lock service and fencing", of: [] },
   { title: "lockRoutes()", of: ["LockRoutesOptions"] },
   { title: "fencedRedis()", of: ["FencedRedisOptions"] },
+  { title: "fencedHttp()", of: ["FencedHttpOptions"] },
 ];

@@ -6,6 +6,7 @@
  * @see {@link https://curator.apache.org/apidocs/org/apache/curator/framework/api/CreateBuilderMain.html#withProtection()}
  */
 import { LockSetupError } from "../../core/contract/errors.ts";
+import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { classifyFailure, hasCode, ZooKeeperError } from "../connection/failures.ts";
 import type { Watcher } from "../connection/watches.ts";
@@ -27,6 +28,7 @@ import type { SharedQueue } from "./shared_queue.ts";
 export class OwnZnode implements Watcher, QueueEntry {
   readonly queue: SharedQueue;
   readonly session: Session;
+  readonly mode: LockMode;
   /** Whether the znode is known to have been created. Until then the path and the name are `""`. */
   isCreated = false;
   path = "";
@@ -52,12 +54,13 @@ export class OwnZnode implements Watcher, QueueEntry {
   /** The fencing token, if a listing has shown it. */
   #listedToken: bigint | null = null;
 
-  /** @param isTry Whether `tryAcquire()` makes the znode. Its name shows that to other clients. */
-  constructor(queue: SharedQueue, data: Uint8Array, isTry: boolean) {
+  /** @param isTry Whether `tryAcquire()` makes the znode. Its name shows that, and the mode, to other clients. */
+  constructor(queue: SharedQueue, data: Uint8Array, isTry: boolean, mode: LockMode) {
     this.queue = queue;
     this.session = queue.session;
+    this.mode = mode;
     this.#data = data;
-    this.#prefix = entryPrefix(newGuid(isTry));
+    this.#prefix = entryPrefix(newGuid(isTry), mode);
   }
 
   create(): Promise<void> {

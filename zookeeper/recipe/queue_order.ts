@@ -5,6 +5,7 @@
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  */
+import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import type { Children } from "../connection/wire.ts";
 
 /** ZooKeeper's counter overflows behind it. */
@@ -19,6 +20,17 @@ export function isInRange(sequence: number): boolean {
 export interface QueueEntry {
   readonly name: string;
   readonly sequence: number;
+}
+
+/**
+ * Our shared entries. They match {@linkcode ENTRY_NAME}, too: Curator, kazoo and earlier versions of this
+ * package take them for contenders like any other, and wait for them.
+ */
+const SHARED_NAME = /^_c_[\da-f-]*-read-lock-(?:\d{10}|-\d{9,10})$/;
+
+/** Whether it is the name of a shared entry. All others exclude everybody. */
+export function isSharedName(name: string): boolean {
+  return SHARED_NAME.test(name);
 }
 
 /** Curator and this package write `-lock-`, kazoo `__lock__`. An overflowed number is negative. */
@@ -37,8 +49,8 @@ const TRY_NAME = /^_c_[\da-f]{8}-[\da-f]{4}-8/;
  *
  * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
  */
-export function entryPrefix(guid: string): string {
-  return `_c_${guid}-lock-`;
+export function entryPrefix(guid: string, mode: LockMode): string {
+  return mode === "shared" ? `_c_${guid}-read-lock-` : `_c_${guid}-lock-`;
 }
 
 /**
@@ -69,15 +81,22 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
   return entries.sort((a, b) => a.sequence - b.sequence || (a.name < b.name ? -1 : 1));
 }
 
-/** The position of an entry in its queue. */
+/**
+ * The position of an entry in its queue. Its _blockers_ are the entries ahead of it that keep it from the lock:
+ * exclusive ones if it is shared, else all.
+ */
 export interface QueuePosition {
   /** How many entries are ahead of ours. */
   readonly ahead: number;
-  /** The holder's. */
-  readonly first: QueueEntry;
-  /** Whether all entries ahead of ours were made by `tryAcquire()`. */
+  /** How many of them are blockers. */
+  readonly blockers: number;
+  /** The first of the blockers; else ours. */
+  readonly firstBlocker: QueueEntry;
+  /** Whether all blockers were made by `tryAcquire()`. */
   readonly isBehindTriesOnly: boolean;
-  /** All entries but the holder's. */
+  /** The position among the waiters: 1 for the next in line. */
+  readonly turn: number;
+  /** All entries but those of the holders. */
   readonly waiterCount: number;
   /** Whether our znode is the only child: there may be children that are not entries. */
   readonly isOnlyChild: boolean;
@@ -90,24 +109,46 @@ export interface QueuePosition {
   readonly isOrderKnown: boolean;
 }
 
+/** The exclusive entries of a listing, and how many of them are before each index of all entries. */
+interface ExclusiveEntries {
+  readonly entries: readonly QueueEntry[];
+  readonly countBefore: readonly number[];
+}
+
+/** The entries that may be ahead of ours, the nearest one last. */
+export interface Blockers {
+  readonly entries: readonly QueueEntry[];
+  /** Whether no other entry is ahead of ours, not even a shared one. */
+  readonly isAll: boolean;
+}
+
+/** How many entries at the front are shared, and so hold the lock together; 1 if the first one is not. */
+export function countHolders(entries: readonly QueueEntry[]): number {
+  let count = 0;
+  while (count < entries.length && isSharedName(entries[count]!.name)) count++;
+  return count === 0 ? Math.min(1, entries.length) : count;
+}
+
 /** One listing of a queue, sorted once for all calls that look up their positions. */
 export class QueueView {
   readonly children: Children;
   /** The connection of the listing. */
   readonly epoch: number;
+  readonly holderCount: number;
   readonly #entries: readonly QueueEntry[];
   readonly #indexes = new Map<string, number>();
   /** How many entries at the front were made by `tryAcquire()`. */
   readonly #tryCount: number;
+  /** Made when a shared entry of ours asks. */
+  #exclusive: ExclusiveEntries | null = null;
 
   constructor(children: Children, epoch: number) {
     this.children = children;
     this.epoch = epoch;
     const entries = this.#entries = sortedEntries(children.names);
     for (const [index, { name }] of entries.entries()) this.#indexes.set(name, index);
-    let tryCount = 0;
-    while (tryCount < entries.length && TRY_NAME.test(entries[tryCount]!.name)) tryCount++;
-    this.#tryCount = tryCount;
+    this.#tryCount = countTries(entries);
+    this.holderCount = countHolders(entries);
   }
 
   get size(): number {
@@ -119,26 +160,52 @@ export class QueueView {
     const index = this.#indexes.get(ownName);
     if (index === undefined) return null;
     const entries = this.#entries;
-    const { sequence } = entries[index]!;
+    const own = entries[index]!;
+    const isShared = isSharedName(ownName);
+    const blocking = isShared ? this.#exclusiveEntries() : null;
+    const blockers = blocking?.countBefore[index] ?? index;
+    const tries = blocking === null ? this.#tryCount : countTries(blocking.entries);
     return {
       ahead: index,
-      first: entries[0]!,
-      isBehindTriesOnly: index <= this.#tryCount,
-      waiterCount: entries.length - 1,
+      blockers,
+      firstBlocker: (blocking?.entries ?? entries)[0] ?? own,
+      isBehindTriesOnly: blockers <= tries,
+      turn: index - this.holderCount + 1,
+      waiterCount: entries.length - this.holderCount,
       isOnlyChild: this.children.names.length === 1,
-      isOrderKnown: isInRange(sequence) && entries[index - 1]?.sequence !== sequence &&
-        entries[index + 1]?.sequence !== sequence,
+      isOrderKnown: isInRange(own.sequence) && entries[index - 1]?.sequence !== own.sequence &&
+        entries[index + 1]?.sequence !== own.sequence,
     };
   }
 
   /**
-   * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing. Those before
-   * `firstName`, which is known to be, or to have been, the first, are left out.
+   * Returns the blockers of our entry; `null` if our znode is missing. Those before `firstName`, which is known
+   * to be, or to have been, the first, are left out.
    */
-  entriesAhead(ownName: string, firstName: string | undefined): QueueEntry[] | null {
+  blockersOf(ownName: string, firstName: string | undefined): Blockers | null {
     const index = this.#indexes.get(ownName);
     if (index === undefined) return null;
     const first = firstName === undefined ? 0 : this.#indexes.get(firstName) ?? 0;
-    return this.#entries.slice(first, index);
+    if (!isSharedName(ownName)) return { entries: this.#entries.slice(first, index), isAll: true };
+    const { entries, countBefore } = this.#exclusiveEntries();
+    const blockers = entries.slice(countBefore[first], countBefore[index]);
+    return { entries: blockers, isAll: blockers.length === index - first };
   }
+
+  #exclusiveEntries(): ExclusiveEntries {
+    if (this.#exclusive !== null) return this.#exclusive;
+    const entries: QueueEntry[] = [];
+    const countBefore: number[] = [];
+    for (const entry of this.#entries) {
+      countBefore.push(entries.length);
+      if (!isSharedName(entry.name)) entries.push(entry);
+    }
+    return this.#exclusive = { entries, countBefore };
+  }
+}
+
+function countTries(entries: readonly QueueEntry[]): number {
+  let count = 0;
+  while (count < entries.length && TRY_NAME.test(entries[count]!.name)) count++;
+  return count;
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import { hasCode, nullIfMissing } from "../connection/failures.ts";
 import type { Children, Znode } from "../connection/wire.ts";
 import type { ChangeListener, Session } from "../session/session.ts";
@@ -14,8 +15,11 @@ const NO_CHILDREN: Children = { names: [], pzxid: 0n };
 /** A call that waits. */
 export interface QueueWaiter extends ChangeListener {
   readonly sequence: number;
+  readonly mode: LockMode;
+  /** Whether it looks at the znodes ahead of it. Belongs to the queue. */
+  isLooking: boolean;
   /**
-   * It is the first waiter of its instance, and a holder of its instance leaves. Must not throw.
+   * It looks, and the holder of its instance that was first leaves. Must not throw.
    *
    * @param isCertain Whether both entries have certainly existed together.
    */
@@ -24,8 +28,9 @@ export interface QueueWaiter extends ChangeListener {
 
 /**
  * The queue of one lock, for all calls of an instance that have a znode in it in the same session. None of
- * the waiters can be granted the lock before those ahead of it. So only the first one has to know which
- * znodes of other instances are ahead, and to watch one of them.
+ * the waiters can be granted the lock before those ahead of it, except shared ones together. So only the first
+ * one, and if it is shared the shared ones directly behind it, have to know which znodes of other instances
+ * are ahead, and to watch one of them.
  */
 export class SharedQueue {
   readonly session: Session;
@@ -39,12 +44,15 @@ export class SharedQueue {
    */
   entering = 0;
   /**
-   * The entry of ours that was last granted the lock: none is ahead of it, now or later. It is leaving when
-   * its delete is sent, or about to be: then it does not hold the lock any more.
+   * The entry of ours that was last granted the lock with no entry ahead of it: none is, now or later. It is
+   * leaving when its delete is sent, or about to be: then it does not hold the lock any more. Other holders of
+   * the instance, which are shared and have shared ones ahead of them, are not known here.
    */
   holder: QueueEntry & { isLeaving: boolean } | null = null;
   /** In the order of their znodes. */
   readonly #waiters: QueueWaiter[] = [];
+  /** How many of them look, from the first one. */
+  #looking = 0;
   #latest: QueueView | null = null;
   /** The queues in which the instance has znodes at this time, by path. */
   readonly #queues: Map<string, SharedQueue>;
@@ -88,8 +96,10 @@ export class SharedQueue {
     const { holder } = this;
     if (holder === null || holder.name !== name) return;
     holder.isLeaving = true;
-    // If its watch is set, it existed when the waiter's create was answered.
-    this.#waiters[0]?.onHolderLeaving(holder, isCertain);
+    for (let i = 0; i < this.#looking; i++) {
+      // If its watch is set, it existed when the waiter's create was answered.
+      this.#waiters[i]!.onHolderLeaving(holder, isCertain);
+    }
   }
 
   /** Lists the queue, after this call. */
@@ -124,13 +134,9 @@ export class SharedQueue {
     return this.entering > 0 || this.#waiters.length > 0;
   }
 
-  recordFirst({ name, sequence }: QueueEntry): true {
+  /** An entry of ours is granted the lock, and none is ahead of it. */
+  recordFirst({ name, sequence }: QueueEntry): void {
     this.holder = { name, sequence, isLeaving: false };
-    return true;
-  }
-
-  isFirst(waiter: QueueWaiter): boolean {
-    return this.#waiters[0] === waiter;
   }
 
   /** Adds a waiter. Usually it is the last one: only after a lost answer its znode may be older. */
@@ -138,13 +144,32 @@ export class SharedQueue {
     let index = this.#waiters.length;
     while (index > 0 && this.#waiters[index - 1]!.sequence > waiter.sequence) index--;
     this.#waiters.splice(index, 0, waiter);
+    if (index < this.#looking) {
+      // Those behind it go on looking: their listings show it.
+      this.#looking++;
+      waiter.isLooking = true;
+    } else this.#letLook();
   }
 
-  /** Removes a waiter. Notifies the next one if it is the first now. */
+  /** Removes a waiter. Notifies those that are the first ones now. */
   endWait(waiter: QueueWaiter): void {
     const index = this.#waiters.indexOf(waiter);
     if (index === -1) return;
     this.#waiters.splice(index, 1);
-    if (index === 0) this.#waiters[0]?.onChange();
+    if (index < this.#looking) this.#looking--;
+    this.#letLook();
+  }
+
+  /** Lets the first waiter look, and if it is shared the shared ones directly behind it. */
+  #letLook(): void {
+    const waiters = this.#waiters;
+    while (this.#looking < waiters.length) {
+      const next = waiters[this.#looking]!;
+      const last = waiters[this.#looking - 1];
+      if (last !== undefined && (last.mode !== "shared" || next.mode !== "shared")) return;
+      this.#looking++;
+      next.isLooking = true;
+      next.onChange();
+    }
   }
 }

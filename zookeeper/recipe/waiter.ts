@@ -1,27 +1,28 @@
 /**
- * The wait of one znode of ours for those ahead of it:
+ * The wait of one znode of ours for its blockers, the znodes ahead of it that keep it from the lock: all, or
+ * if it is shared the exclusive ones.
  *
  * 1. Behind other waiters of this instance it only watches itself, and sleeps until it is the first of
- *    them.
- * 2. Then it watches its predecessor, the nearest znode ahead, and itself, and sleeps until one of the
- *    two or the connection changes. Each instance watches another predecessor, so a release wakes one
- *    waiter.
- * 3. When the predecessor has left, it reads whether the others ahead still exist. If none does, it is
- *    the first. After any other change it lists the queue again. Then it goes on with 2.
+ *    them, or shared like all of them.
+ * 2. Then it watches its predecessor, the nearest blocker, and itself, and sleeps until one of the two or
+ *    the connection changes. Each instance watches another predecessor, unless shared waiters have the
+ *    same one, so a release wakes only waiters that it lets in.
+ * 3. When the predecessor has left, it reads whether the other blockers still exist. If none does, the lock
+ *    is its own. After any other change it lists the queue again. Then it goes on with 2.
  *
- * A holder of this instance that leaves counts as deleted at once if both znodes certainly existed
- * together.
+ * A holder of this instance that leaves counts as deleted at once if no znode was ahead of it when it was
+ * granted the lock, and if both znodes certainly existed together.
  *
  * @module
  */
 import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
-import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
+import type { LockMode, WaitInfo } from "../../core/contract/distributed_lock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { nullIfMissing } from "../connection/failures.ts";
 import type { Watcher } from "../connection/watches.ts";
 import type { WatchEvent, Znode } from "../connection/wire.ts";
 import { type OwnZnode, ownZnodeGone } from "./own_znode.ts";
-import type { QueueEntry, QueueView } from "./queue_order.ts";
+import { type Blockers, isSharedName, type QueueEntry, type QueueView } from "./queue_order.ts";
 import type { QueueWaiter } from "./shared_queue.ts";
 
 /** A read of one entry costs the server and the network about as much as so many entries of a listing. */
@@ -30,10 +31,8 @@ const LISTED_PER_READ = 8;
 /** Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. */
 const MAX_TRY_AGE_MS = 100;
 
-/** The entries ahead of ours that may still exist. */
-interface EntriesAhead {
-  /** The last one is the nearest. */
-  readonly entries: readonly QueueEntry[];
+/** The blockers that may still exist. The last one is the nearest. */
+interface EntriesAhead extends Blockers {
   /**
    * The listing that shows them, and ours. Without one, the only entry is the holder of our instance, which
    * the sequence numbers show to be directly ahead of ours: if it exists.
@@ -43,7 +42,7 @@ interface EntriesAhead {
   readonly epoch: number;
 }
 
-/** The entry that we wait for: the nearest one ahead, or of several `tryAcquire()` ones the first. */
+/** The entry that we wait for: the nearest blocker, or of several `tryAcquire()` ones the first. */
 interface Predecessor {
   readonly name: string;
   /** Whether it has certainly existed together with our znode. */
@@ -51,9 +50,11 @@ interface Predecessor {
   isDeleted: boolean;
 }
 
-/** One wait, for one znode: call either `untilFirst()` once, or `changesInTime()`. */
+/** One wait, for one znode: call either `untilFree()` once, or `changesInTime()`. */
 export class Waiter implements QueueWaiter, Watcher {
   readonly sequence: number;
+  readonly mode: LockMode;
+  isLooking = false;
   readonly #znode: OwnZnode;
   readonly #clock: Clock;
   readonly #budget: OutageBudget;
@@ -64,32 +65,32 @@ export class Waiter implements QueueWaiter, Watcher {
   /** @param znode Our znode, which must have been created. */
   constructor(znode: OwnZnode, clock: Clock, budget: OutageBudget) {
     this.sequence = znode.sequence;
+    this.mode = znode.mode;
     this.#znode = znode;
     this.#clock = clock;
     this.#budget = budget;
   }
 
   /**
-   * Waits until our znode is the first one. Then the lock is ours.
+   * Waits until our znode has no blockers. Then the lock is ours.
    *
    * @param report Gets our position whenever the queue is listed.
    */
-  async untilFirst(report: (info: WaitInfo) => void): Promise<void> {
+  async untilFree(report: (info: WaitInfo) => void): Promise<void> {
     const { queue } = this.#znode;
     queue.startWait(this);
     try {
-      while (!queue.isFirst(this)) await this.#sleep(null);
-      for (let ahead = this.#knownAhead(); ahead?.entries.length !== 0;) {
+      while (!this.isLooking) await this.#sleep(null);
+      let ahead = this.#knownAhead();
+      while (ahead?.entries.length !== 0) {
         if (ahead === null) {
           const view = await this.list();
-          const position = this.#znode.positionIn(view);
-          if (position.ahead > 0) {
-            report({ position: position.ahead, waiters: position.waiterCount });
-          }
+          const { blockers, turn, waiterCount } = this.#znode.positionIn(view);
+          if (blockers > 0) report({ position: turn, waiters: waiterCount });
           ahead = this.#aheadIn(view);
         } else ahead = await this.#waitForNearest(ahead);
       }
-      queue.recordFirst(this.#znode);
+      if (ahead.isAll) queue.recordFirst(this.#znode);
     } finally {
       queue.endWait(this);
     }
@@ -100,27 +101,27 @@ export class Waiter implements QueueWaiter, Watcher {
     return session.ask(this.#budget, () => queue.list());
   }
 
-  /** Returns the entries ahead of ours that this instance knows already; `null` to list the queue. */
+  /** Returns the blockers that this instance knows already, at least one; `null` to list the queue. */
   #knownAhead(): EntriesAhead | null {
     const { queue: { latest, holder }, session: { epoch }, name } = this.#znode;
-    // No entry has a number between the two.
-    if (holder?.sequence === this.sequence - 1 && !holder.isLeaving) {
-      return { entries: [holder], view: null, epoch };
-    }
-    const position = latest?.positionOf(name);
+    // No entry has a number between the two. (If both are shared, a listing must show that ours exists.)
+    if (
+      holder?.sequence === this.sequence - 1 && !holder.isLeaving &&
+      (this.mode === "exclusive" || !isSharedName(holder.name))
+    ) return { entries: [holder], isAll: true, view: null, epoch };
     // A new listing must confirm that our znode still exists, and the order.
-    return position?.ahead && position.isOrderKnown ? this.#aheadIn(latest!) : null;
+    if (!latest?.positionOf(name)?.isOrderKnown) return null;
+    const ahead = this.#aheadIn(latest);
+    return ahead.entries.length === 0 ? null : ahead;
   }
 
   /**
-   * Returns the entries ahead of ours that a listing shows, without those that must have been deleted
-   * since, because an entry of ours behind them was the first one. New entries are never ahead of ours:
-   * they get greater numbers.
+   * Returns the blockers that a listing shows, without those that must have been deleted since, because an
+   * entry of ours behind them was the first one. New entries are never ahead of ours: they get greater numbers.
    */
   #aheadIn(view: QueueView): EntriesAhead {
     const { queue: { holder }, name } = this.#znode;
-    const entries = view.entriesAhead(name, holder?.name)!;
-    return { entries, view, epoch: view.epoch };
+    return { ...view.blockersOf(name, holder?.name)!, view, epoch: view.epoch };
   }
 
   /**
@@ -141,8 +142,8 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Returns which entries ahead of ours still exist, except the nearest one, which has left. If there is
-   * none, our znode is certainly the first one: new znodes get greater numbers, so none can get ahead of
+   * Returns which blockers still exist, except the nearest one, which has left. If there is none, the lock
+   * is certainly ours: new znodes get greater numbers, so none can get ahead of
    * ours. (After an overflow they get negative ones, but then the client that made such a znode does not
    * take the lock.) This needs our own watch to be still set, on the same connection; else the result is `null`.
    */
@@ -243,7 +244,7 @@ export class Waiter implements QueueWaiter, Watcher {
     this.#sleeping = null;
   }
 
-  /** The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of it. */
+  /** The delete of our predecessor need not be awaited: it does not hold the lock, and nothing was ahead of it. */
   onHolderLeaving({ name }: QueueEntry, isCertain: boolean): void {
     const predecessor = this.#predecessor;
     if (predecessor?.name !== name) return;

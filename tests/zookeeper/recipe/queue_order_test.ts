@@ -11,7 +11,10 @@ import { randomFrom } from "../../../testing/processes/random.ts";
 
 const digits = (sequence: number) =>
   sequence < 0 ? `-${String(-sequence).padStart(9, "0")}` : String(sequence).padStart(10, "0");
-const ours = (sequence: number, guid = "a") => `${entryPrefix(guid)}${digits(sequence)}`;
+const ours = (sequence: number, guid = "a") =>
+  `${entryPrefix(guid, "exclusive")}${digits(sequence)}`;
+const readers = (sequence: number, guid = "a") =>
+  `${entryPrefix(guid, "shared")}${digits(sequence)}`;
 const kazoos = (sequence: number) => `0123456789abcdef__lock__${digits(sequence)}`;
 
 const tries = (sequence: number) => ours(sequence, newGuid(true));
@@ -20,7 +23,8 @@ const positionOf = (children: readonly string[], name: string): QueuePosition | 
 
 Deno.test("entryPrefix() returns the prefix that Curator uses", () => {
   const guid = "8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11";
-  assertEquals(entryPrefix(guid), "_c_8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11-lock-");
+  assertEquals(entryPrefix(guid, "exclusive"), `_c_${guid}-lock-`);
+  assertEquals(entryPrefix(guid, "shared"), `_c_${guid}-read-lock-`);
 });
 
 Deno.test("sortedEntries() sorts by sequence number, whichever tool made the znodes", () => {
@@ -49,16 +53,19 @@ Deno.test("sortedEntries() leaves out children that are not entries", () => {
 });
 
 Deno.test("sortedEntries() reads an overflowed number as negative", () => {
-  assertEquals(sortedEntries([`${entryPrefix("a")}-2147483648`])[0]!.sequence, -2147483648);
-  assertEquals(sortedEntries([`${entryPrefix("a")}-000000001`])[0]!.sequence, -1);
+  assertEquals(
+    sortedEntries([`${entryPrefix("a", "exclusive")}-2147483648`])[0]!.sequence,
+    -2147483648,
+  );
+  assertEquals(sortedEntries([`${entryPrefix("a", "exclusive")}-000000001`])[0]!.sequence, -1);
 });
 
 Deno.test("QueueView.positionOf() returns the number of entries ahead, and the first one", () => {
   const children = [ours(7, "c"), ours(5, "a"), kazoos(6), ours(8, "d"), "config"];
   const position = positionOf(children, ours(7, "c"))!;
   assertEquals(position.ahead, 2);
-  assertEquals(position.first.name, ours(5, "a"));
-  assertEquals(position.waiterCount, 3);
+  assertEquals(position.firstBlocker.name, ours(5, "a"));
+  assertEquals([position.turn, position.waiterCount], [2, 3]);
   assertEquals(position.isOnlyChild, false);
 });
 
@@ -94,4 +101,58 @@ Deno.test("QueueView.positionOf() says that the order is not known at the end of
   assert(!known([ours(7), ours(7, "b")], ours(7)));
   assert(!known([ours(7), kazoos(7)], ours(7)));
   assert(!known([ours(7), kazoos(7), ours(7, "0")], ours(7)));
+});
+
+Deno.test("QueueView.positionOf() counts exclusive entries as the blockers of a shared one", () => {
+  const children = [
+    readers(1),
+    readers(2, "b"),
+    ours(3),
+    readers(4),
+    kazoos(5),
+    readers(6),
+    ours(7),
+  ];
+  const seen = children.map((name) => {
+    const { blockers, firstBlocker, turn, waiterCount } = positionOf(children, name)!;
+    return [blockers, firstBlocker.name, turn, waiterCount];
+  });
+  assertEquals(seen, [
+    [0, ours(3), -1, 5],
+    [0, ours(3), 0, 5],
+    [2, readers(1), 1, 5],
+    [1, ours(3), 2, 5],
+    [4, readers(1), 3, 5],
+    [2, ours(3), 4, 5],
+    [6, readers(1), 5, 5],
+  ]);
+});
+
+Deno.test("QueueView.positionOf() says whether the blockers of a shared entry were made by tryAcquire()", () => {
+  const shared = (sequence: number) => readers(sequence, newGuid(true));
+  const behind = (children: string[], name: string) =>
+    positionOf(children, name)!.isBehindTriesOnly;
+  const own = shared(9);
+  assert(behind([own], own));
+  assert(behind([readers(1), own], own), "no blocker");
+  assert(behind([readers(1), tries(2), own], own));
+  assert(!behind([readers(1), tries(2), ours(3), own], own));
+});
+
+Deno.test("QueueView.blockersOf() returns them from the first entry on, and whether they are all", () => {
+  const children = [ours(1), readers(2), ours(3), readers(4), readers(5)];
+  const view = new QueueView({ names: children, pzxid: 0n }, 1);
+  const names = (own: string, first?: string) => {
+    const { entries, isAll } = view.blockersOf(own, first)!;
+    return [entries.map(({ sequence }) => sequence), isAll];
+  };
+  assertEquals(names(ours(3)), [[1, 2], true]);
+  assertEquals(names(ours(3), readers(2)), [[2], true]);
+  assertEquals(names(readers(4)), [[1, 3], false]);
+  assertEquals(names(readers(4), ours(3)), [[3], true]);
+  assertEquals(names(readers(5), ours(3)), [[3], false]);
+  assertEquals(names(readers(5), readers(4)), [[], false]);
+  assertEquals(names(readers(2), ours(1)), [[1], true]);
+  assertEquals(names(ours(1)), [[], true]);
+  assertEquals(view.blockersOf(ours(7), undefined), null);
 });

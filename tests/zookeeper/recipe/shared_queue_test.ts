@@ -3,6 +3,7 @@ import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { FakeTransport, FakeTree, SETTINGS } from "../../../testing/zookeeper/fake_zookeeper.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { SharedQueue } from "../../../zookeeper/recipe/shared_queue.ts";
+import type { LockMode } from "../../../mod.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
 
 const PARENT = "/locks/n";
@@ -56,24 +57,33 @@ Deno.test("SharedQueue.use() shares the queue of a lock among the znodes of one 
   assert(use(session, "other", "/locks/other") !== queue);
   const leave = (znode: OwnZnode) =>
     znode.delete({ current: () => Promise.reject(new Error("no session")) });
-  const [first, second] = [1, 2].map(() => new OwnZnode(queue, new Uint8Array(), false));
+  const [first, second] = [1, 2].map(() =>
+    new OwnZnode(queue, new Uint8Array(), false, "exclusive")
+  );
   await leave(first!);
   await leave(first!); // A delete that is repeated is counted once.
   assert(use(session, "n", PARENT) === queue);
   await leave(second!);
-  await leave(new OwnZnode(queue, new Uint8Array(), false));
+  await leave(new OwnZnode(queue, new Uint8Array(), false, "exclusive"));
   const later = use(session, "n", PARENT);
   assert(later !== queue, "the last znode has left");
   const { session: next } = newSession();
   const inNext = use(next, "n", PARENT);
   assert(inNext !== later, "in the next session");
-  await leave(new OwnZnode(later, new Uint8Array(), false));
+  await leave(new OwnZnode(later, new Uint8Array(), false, "exclusive"));
   assert(use(next, "n", PARENT) === inNext);
 });
 
-function entering(queue: SharedQueue, sequence: number, firsts: number[]) {
+function entering(
+  queue: SharedQueue,
+  sequence: number,
+  firsts: number[],
+  mode: LockMode = "exclusive",
+) {
   const waiter = {
     sequence,
+    mode,
+    isLooking: false,
     onChange: () => void firsts.push(sequence),
     onHolderLeaving: () => {},
   };
@@ -86,12 +96,12 @@ Deno.test("SharedQueue.endWait() notifies the next waiter when the first one lea
   const firsts: number[] = [];
   assert(!queue.hasOthersAhead);
   const [a, b, c] = [3, 5, 6].map((sequence) => entering(queue, sequence, firsts));
-  assert(queue.isFirst(a!) && !queue.isFirst(b!));
+  assert(a!.isLooking && !b!.isLooking);
   queue.endWait(b!);
-  assertEquals(firsts, []);
+  assertEquals(firsts, [3]);
   queue.endWait(a!);
   queue.endWait(a!);
-  assertEquals(firsts, [6]);
+  assertEquals([firsts, c!.isLooking], [[3, 6], true]);
   queue.endWait(c!);
   assert(!queue.hasOthersAhead);
 });
@@ -102,9 +112,35 @@ Deno.test("SharedQueue.startWait() puts a waiter whose znode is older before the
   const [b, c] = [entering(queue, 5, firsts), entering(queue, 7, firsts)];
   const a = entering(queue, 2, firsts);
   entering(queue, 6, firsts);
-  assert(queue.isFirst(a));
+  assert(a.isLooking);
   for (const waiter of [a, b]) queue.endWait(waiter);
   assertEquals(firsts, [5, 6]);
   queue.endWait(c);
   assertEquals(firsts, [5, 6]);
+});
+
+Deno.test("SharedQueue lets the shared waiters look that are directly behind a first shared one", () => {
+  const { queue } = openQueue();
+  const looking: number[] = [];
+  const enter = (sequence: number, mode: LockMode) => entering(queue, sequence, looking, mode);
+  const [w1, r2, r3, w4, r5] = [
+    enter(1, "exclusive"),
+    enter(2, "shared"),
+    enter(3, "shared"),
+    enter(4, "exclusive"),
+    enter(5, "shared"),
+  ];
+  assertEquals(looking, [1]);
+  queue.endWait(w1);
+  assertEquals(looking, [1, 2, 3]);
+  queue.endWait(r3);
+  assertEquals(looking, [1, 2, 3]);
+  queue.endWait(r2);
+  assertEquals(looking, [1, 2, 3, 4]);
+  queue.endWait(w4);
+  const r6 = enter(6, "shared");
+  assertEquals(looking, [1, 2, 3, 4, 5, 6]);
+  queue.endWait(r5);
+  queue.endWait(r6);
+  assert(!queue.hasOthersAhead);
 });

@@ -1,0 +1,199 @@
+/**
+ * Sets of leases: arguments, times, refused releases. What all strategies do is in
+ * `testing/conformance/sets.ts`.
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { LimitedLease } from "../../core/sets/limited_lease.ts";
+import { leaseSetOf } from "../../core/sets/lease_set.ts";
+import { FileLock } from "../../file/mod.ts";
+import {
+  acquireAll,
+  type AcquireAllOptions,
+  type Lease,
+  LeaseLostError,
+  LockError,
+  LockSetupError,
+  LockTimeoutError,
+  MemoryLock,
+  requestAll,
+  tryAcquireAll,
+} from "../../mod.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
+import { aborted, within } from "../../testing/conformance/bounds.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+
+type Names = string[];
+
+Deno.test("acquireAll() and tryAcquireAll() reject bad entries and options before they take a lock", async () => {
+  await using locks = new MemoryLock();
+  const bad: [entries: unknown, options: unknown, type: typeof TypeError | typeof RangeError][] = [
+    ["ab", {}, TypeError],
+    [undefined, {}, TypeError],
+    [[], {}, RangeError],
+    [Array.from({ length: 65 }, (_, i) => `n${i}`), {}, RangeError],
+    [["a", "b", "a"], {}, TypeError],
+    [["a", { name: "a", mode: "shared" }], {}, TypeError],
+    [["a", ""], {}, RangeError],
+    [["a", 7], {}, TypeError],
+    [["a", null], {}, TypeError],
+    [["a", { mode: "shared" }], {}, TypeError],
+    [["a", { name: "b", mode: "both" }], {}, TypeError],
+    [["a", { name: "b", limit: 0 }], {}, RangeError],
+    [["a", { name: "b", limit: 2, mode: "exclusive" }], {}, TypeError],
+    [["a", { name: "b", waitMs: 5 }], {}, TypeError],
+    [["a"], null, TypeError],
+    [["a"], { timeout: 5 }, TypeError],
+    [["a"], { steal: true }, TypeError],
+    [["a"], { ownerId: "me" }, TypeError],
+    [["a"], { maxHoldMs: 0 }, RangeError],
+    [["a"], { onWait: 1 }, TypeError],
+  ];
+  for (const [entries, options, type] of bad) {
+    for (const method of [acquireAll, tryAcquireAll]) {
+      const call = () => method(locks, entries as Names, options as AcquireAllOptions);
+      await assertRejects(call, type, undefined, JSON.stringify([entries, options]));
+    }
+  }
+  assertEquals((await locks.query("a")).holderCount, 0);
+  // A mode that the strategy lacks is found before the first name is taken, too.
+  await using files = new FileLock({ dir: "/nowhere" });
+  const error = await assertRejects(
+    () => acquireAll(files, ["a", { name: "b", mode: "shared" }]),
+    DOMException,
+  );
+  assertEquals(error.name, "NotSupportedError");
+});
+
+Deno.test("requestAll() rejects a steal and a missing callback, and ignores unknown options", async () => {
+  await using locks = new MemoryLock();
+  const callback = () => "done";
+  const steal = { steal: true } as AcquireAllOptions;
+  const error = await assertRejects(() => requestAll(locks, ["a"], steal, callback), DOMException);
+  assertEquals(error.name, "NotSupportedError");
+  const none = undefined as unknown as () => void;
+  await assertRejects(() => requestAll(locks, ["a"], {}, none), TypeError);
+  await assertRejects(() => requestAll(locks, ["a"], none), TypeError);
+  const unknown = { timeout: 5 } as AcquireAllOptions;
+  assertEquals(await requestAll(locks, ["a"], unknown, callback), "done");
+});
+
+Deno.test("acquireAll() takes mode and limit of the options for entries without their own", async () => {
+  await using locks = new MemoryLock();
+  const entries = ["a", { name: "b", mode: "exclusive" }, { name: "c", mode: "shared" }] as const;
+  await using set = await acquireAll(locks, entries, { limit: 1, label: "job-1" });
+  const modes = [...set.leases.values()].map(({ mode }) => mode);
+  assertEquals(modes, ["shared", "exclusive", "shared"]);
+  assertEquals(await locks.tryAcquire("a", { limit: 1 }), null);
+  assertEquals(await (await locks.tryAcquire("c", { limit: 2 }))?.release(), true);
+  assertEquals((await locks.query("b")).holders[0]?.label, "job-1");
+});
+
+Deno.test("acquireAll() waits for waitMs in all, and says for which name and how long", async () => {
+  await using locks = new MemoryLock();
+  await using _held = await locks.acquire("b", { label: "other" });
+  const gate = await locks.acquire("a");
+  setTimeout(() => gate.release(), 60);
+  const startMs = performance.now();
+  const error = await assertRejects(
+    () => acquireAll(locks, ["b", "a"], { waitMs: 100 }),
+    LockTimeoutError,
+  );
+  assert(performance.now() - startMs >= 99);
+  assert(error.waitedMs >= 99, `${error.waitedMs} ms`);
+  assertEquals([error.lockName, error.holderLabel], ["b", "other"]);
+  assertEquals(await tryAcquireAll(locks, ["b", "a"], { waitMs: 0 }), null);
+  assertEquals((await locks.query("a")).holderCount, 0);
+});
+
+Deno.test("acquireAll() tells onWait which name it waits for, and a signal that has aborted ends it at once", async () => {
+  await using locks = new MemoryLock();
+  const held = await locks.acquire("b");
+  const waits: unknown[] = [];
+  const call = acquireAll(locks, ["b", "a"], { onWait: (name, info) => waits.push([name, info]) });
+  while (waits.length === 0) await null;
+  await held.release();
+  await (await call).release();
+  assertEquals(waits, [["b", { position: 1, waiters: 1 }]]);
+  const signal = AbortSignal.abort(new Error("too late"));
+  await assertRejects(() => acquireAll(locks, ["a"], { signal }), Error, "too late");
+  await assertRejects(() => tryAcquireAll(locks, ["a"], { signal }), Error, "too late");
+});
+
+Deno.test("maxHoldMs of a set ends all its leases together, counted from the last grant", async () => {
+  await using locks = new MemoryLock();
+  const held = await locks.acquire("b");
+  const call = acquireAll(locks, ["a", "b"], { maxHoldMs: 80 });
+  await waitUntil("it waits", async () => (await locks.query("b")).waiterCount === 1);
+  const endMs = performance.now() + 100;
+  // So long the first name is held already: its time has not begun.
+  await waitUntil("the time has passed", () => performance.now() > endMs);
+  const startMs = performance.now();
+  await held.release();
+  const set = await call;
+  assert(set.remainingMs <= 80);
+  await within("the signal aborts", aborted(set.signal));
+  assert(performance.now() - startMs >= 79);
+  assertEquals((set.signal.reason as LeaseLostError).reason, "max-hold");
+  for (const lease of set.leases.values()) {
+    assertEquals([lease.isHeld, lease.remainingMs], [false, 0]);
+    assertEquals(lease.signal.reason.reason, "max-hold");
+    assertThrows(() => lease.throwIfLost(), LeaseLostError);
+    await assertRejects(() => lease.renew(), LeaseLostError);
+  }
+  assertThrows(() => set.throwIfLost(), LeaseLostError);
+  for (const name of ["a", "b"]) assertEquals((await locks.query(name)).holderCount, 0);
+  assertEquals(await set.release(), false);
+});
+
+Deno.test("LimitedLease reads the clock, shows no owner id, and leaves no timer after its release", async () => {
+  await using locks = new MemoryLock();
+  const clock = new FakeClock();
+  const lease = new LimitedLease(await locks.acquire("n"), 50, clock);
+  const { name, mode, fencingToken } = lease;
+  assertEquals([name, mode, fencingToken, lease.remainingMs], ["n", "exclusive", 1n, 50]);
+  assert(!JSON.stringify(lease).includes(lease.ownerId));
+  await lease.renew();
+  assertEquals([await lease.release(), await lease.release()], [true, false]);
+  assertEquals(clock.timers, 0);
+  assertThrows(() => lease.throwIfLost(), LockError);
+  assertEquals(lease.signal.aborted, false);
+  const stolen = new LimitedLease(await locks.acquire("n"), 50, clock);
+  await locks.request("n", { steal: true }, () => {});
+  assertEquals([clock.timers, stolen.signal.reason.reason], [0, "stolen"]);
+});
+
+Deno.test("requestAll() never runs its callback when the locks were disposed, and rejects when they are meanwhile", async () => {
+  const locks = new MemoryLock({ disposeTimeoutMs: 0 });
+  let hasRun = false;
+  const call = requestAll(locks, ["a", "b"], async (set) => {
+    hasRun = true;
+    locks[Symbol.asyncDispose]();
+    await within("the set is lost", aborted(set.signal));
+  });
+  const error = await assertRejects(() => call, LeaseLostError);
+  assertEquals([hasRun, error.reason], [true, "disposed"]);
+  const late = requestAll(locks, ["a"], () => assert(false, "it ran"));
+  assertEquals((await assertRejects(() => late, DOMException)).name, "InvalidStateError");
+});
+
+/** A lease whose release the service refuses. */
+function refusing(name: string, released: string[]): Lease {
+  return {
+    name,
+    release: () => {
+      released.push(name);
+      return name === "b"
+        ? Promise.reject(new LockSetupError("Cannot release lock", name))
+        : Promise.resolve(true);
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  } as Partial<Lease> as Lease;
+}
+
+Deno.test("LeaseSet.release() tries all releases before it rejects; disposal never rejects", async () => {
+  const released: string[] = [];
+  const set = leaseSetOf(["a", "b", "c"].map((name) => refusing(name, released)));
+  await assertRejects(() => set.release(), LockSetupError);
+  assertEquals(released, ["a", "b", "c"]);
+  await set[Symbol.asyncDispose]();
+});
