@@ -27,7 +27,8 @@ export interface WorkerOptions {
 /** One grant; times in µs on a clock that all processes share. */
 export interface Grant {
   readonly token: string;
-  readonly mode: LockMode;
+  /** Left out: `"exclusive"`. */
+  readonly mode?: LockMode;
   /** When `acquire()` was called. */
   readonly calledUs: number;
   /** When `onWait` was first called; `Infinity` (null in JSON) if the call did not have to wait. */
@@ -84,7 +85,7 @@ export function inversions(grants: readonly Grant[]): number {
 
 /** How often a lease was still used when another one began, and one of them was exclusive. */
 export function mixedOverlaps(grants: readonly Grant[]): number {
-  const spans = grants.flatMap(({ mode, held }) => held ? [{ mode, held }] : []);
+  const spans = grants.flatMap(({ mode = "exclusive", held }) => held ? [{ mode, held }] : []);
   spans.sort((a, b) => a.held[0] - b.held[0]);
   const latestEndUs = { shared: -Infinity, exclusive: -Infinity };
   let count = 0;
