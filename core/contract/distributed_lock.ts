@@ -80,9 +80,9 @@ export interface AcquireOptions extends LeaseOptions {
    */
   mode?: LockMode | undefined;
   /**
-   * Acquires the lock in mode `"shared"`, with so many holders at most, the new one included: a whole number
-   * from 1 to 10,000. Only this call obeys it, so pass the same limit everywhere. While it is the next in
-   * line and too many hold the lock, all behind it wait, too. A `TypeError` with `mode: "exclusive"`, and a
+   * How many shared holders there may be, this one included. A whole number from 1 to 10,000; it means mode
+   * `"shared"`. Only this call obeys it, so pass the same limit everywhere. While it is the next in line and
+   * too many hold the lock, all behind it wait, too. A `TypeError` with `mode: "exclusive"`, and a
    * `NotSupportedError` unless `capabilities.limit` is true.
    *
    * @default no limit in mode `"shared"`
@@ -135,10 +135,10 @@ export interface RequestOptions extends AcquireOptions {
    */
   ifAvailable?: boolean | undefined;
   /**
-   * Whether to take the lock away from its holder, or from all its shared holders, whose leases are lost
-   * with the reason `"stolen"`. The callbacks of both may then run at the same time. The victim may learn of
-   * it only at its next renewal: until then it believes in a lease that is gone. Excludes `ifAvailable`,
-   * `signal`, `waitMs`, `mode: "shared"` and `limit`.
+   * Whether to take the lock away from its holder, whose lease is lost with the reason `"stolen"`. If it is
+   * shared, all its holders lose it. The callbacks of both may then run at the same time. The victim may
+   * learn of it only at its next renewal: until then it believes in a lease that is gone. Excludes
+   * `ifAvailable`, `signal`, `waitMs`, `mode: "shared"` and `limit`.
    *
    * @default {false}
    */
@@ -173,9 +173,10 @@ export interface Lease extends AsyncDisposable {
   /** Whether the lock is held by this lease alone, or shared with others. */
   readonly mode: LockMode;
   /**
-   * Grows with every grant of this name. Resources reject tokens below the greatest they have seen. The
-   * tokens of shared leases never fall either, but two of them may have the same one: compare such a token
-   * with the greatest, and do not remember it (`check()` or `raise: false` of the fencing helpers).
+   * Grows with every grant of this name. Resources reject tokens below the greatest they have seen. Those of
+   * shared leases lie between those of the exclusive ones before and after, but say nothing about each other:
+   * two may be the same. Compare such a token with the greatest, and do not remember it (`check()` or
+   * `raise: false` of the fencing helpers).
    */
   readonly fencingToken: bigint;
   /**

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
 import type { LockMode, WaitInfo } from "../contract/distributed_lock.ts";
+import { SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
 
 /** A local waiter, as `query()` reports it. */
@@ -188,10 +188,10 @@ export class LocalQueue {
     }
     if (line.isGoingOn) return;
     line.isGoingOn = true;
-    setImmediate(() => {
+    SYSTEM_CLOCK.schedule(() => {
       line.isGoingOn = false;
       this.#admit(line);
-    });
+    }, 0);
   }
 
   #forget(line: Line): void {

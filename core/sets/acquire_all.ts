@@ -166,8 +166,6 @@ export async function tryAcquireAll(
   return await acquireInOrder(locks, steps, options, "tryAcquire");
 }
 
-type SetCallback<Held, T> = (set: Held) => T | Promise<T>;
-
 /**
  * Waits for several locks as {@linkcode acquireAll} does, runs a callback under all of them, and releases them
  * when it has settled. With `ifAvailable` the callback gets `null` if one of the locks is held. Unknown options
@@ -196,35 +194,35 @@ type SetCallback<Held, T> = (set: Held) => T | Promise<T>;
 export function requestAll<T>(
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
-  callback: SetCallback<LeaseSet, T>,
+  callback: (set: LeaseSet) => T | Promise<T>,
 ): Promise<T>;
 /** The same with options, for a strategy that can attach. */
 export function requestAll<T>(
   locks: AttachableLock,
   entries: readonly (string | LockEntry)[],
   options: AcquireAllOptions<AttachableRequestOptions> & { ifAvailable?: false | undefined },
-  callback: SetCallback<LeaseSet, T>,
+  callback: (set: LeaseSet) => T | Promise<T>,
 ): Promise<T>;
 /** The same with options, for any strategy. */
 export function requestAll<T>(
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
   options: AcquireAllOptions<RequestOptions> & { ifAvailable?: false | undefined },
-  callback: SetCallback<LeaseSet, T>,
+  callback: (set: LeaseSet) => T | Promise<T>,
 ): Promise<T>;
 /** The same with `ifAvailable: true`, for a strategy that can attach. */
 export function requestAll<T>(
   locks: AttachableLock,
   entries: readonly (string | LockEntry)[],
   options: AcquireAllOptions<AttachableRequestOptions>,
-  callback: SetCallback<LeaseSet | null, T>,
+  callback: (set: LeaseSet | null) => T | Promise<T>,
 ): Promise<T>;
 /** The same with `ifAvailable: true`, for any strategy. */
 export function requestAll<T>(
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
   options: AcquireAllOptions<RequestOptions>,
-  callback: SetCallback<LeaseSet | null, T>,
+  callback: (set: LeaseSet | null) => T | Promise<T>,
 ): Promise<T>;
 export async function requestAll<T>(
   locks: DistributedLock,
@@ -232,7 +230,7 @@ export async function requestAll<T>(
   ...args: readonly unknown[]
 ): Promise<T> {
   const options = (args.length === 1 ? {} : args[0] ?? {}) as AnyOptions;
-  const callback = args.at(-1) as SetCallback<LeaseSet | null, T>;
+  const callback = args.at(-1) as (set: LeaseSet | null) => T | Promise<T>;
   if (typeof callback !== "function") {
     throw new TypeError(
       `Cannot request locks: the callback must be a function, but it is ${describe(callback)}`,
@@ -248,7 +246,7 @@ export async function requestAll<T>(
   return set === null ? await callback(null) : await runUnder(set, callback);
 }
 
-async function runUnder<T>(set: LeaseSet, callback: SetCallback<LeaseSet, T>): Promise<T> {
+async function runUnder<T>(set: LeaseSet, callback: (set: LeaseSet) => T | Promise<T>): Promise<T> {
   let result: T;
   try {
     set.signal.throwIfAborted(); // lost or disposed before the callback starts: then it never does

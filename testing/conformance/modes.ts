@@ -152,7 +152,7 @@ function sharing(harness: Harness): void {
 
   behaviour(
     harness,
-    "fencing tokens of shared leases never fall, and later exclusive ones are greater",
+    "fencing tokens of shared leases lie between those of exclusive ones, and do not fall",
     async (arena) => {
       const [a, b] = [await arena.client(), await arena.client()];
       const writer = await a.acquire("n");

@@ -125,7 +125,11 @@ export function checkTokens(
   const good = leases.filter(({ grantedUs, endUs }) => endUs > grantedUs);
   const grantedUs = (lease: Lease) => lease.grantedUs;
   findGreater(leases, grantedUs, leases, ({ invokeUs }) => invokeUs - 1, bad);
-  findGreater(leases, ({ endUs }) => endUs, good, grantedUs, bad);
+  // Shared leases that are granted the lock together learn of it in any order.
+  const [shared, exclusive] = [leases.filter(isShared), leases.filter((each) => !isShared(each))];
+  const endUs = (lease: Lease) => lease.endUs;
+  findGreater(exclusive, endUs, good, grantedUs, bad);
+  findGreater(shared, endUs, good.filter((each) => !isShared(each)), grantedUs, bad);
   for (const [later, earlier] of bad) {
     const { name, grantedUs: atUs } = later;
     const message = `${nameOf(later)} was granted after ${nameOf(earlier)}`;
@@ -134,6 +138,10 @@ export function checkTokens(
       lateNewsExcuse(faults, later, earlier) ?? takeoverExcuse(takeovers, earlier, later);
     file(report, { kind: "token-order", atUs, name, message, events }, excuse);
   }
+}
+
+function isShared(call: Call): boolean {
+  return call.isShared;
 }
 
 /** For each lease, finds an earlier one whose token is not smaller, or if both are shared a greater one. */

@@ -18,7 +18,7 @@ import { LONG_BOUND_MS } from "../time.ts";
 import { type SetReport, startSets } from "./sets.ts";
 
 const SOAK = Boolean(process.env["HOLDFAST_SOAK"]);
-const STORM_MS = SOAK ? 600_000 : 2_000;
+const STORM_MS = SOAK ? 600_000 : 1_500;
 const PROCESSES = SOAK ? 8 : 3;
 const LANES = 2;
 const NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"];
