@@ -10,6 +10,7 @@ import { onlyFencesLeft } from "../../testing/redis/traces.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import {
+  type Grant,
   inversions,
   mixedOverlaps,
   startWorker,
@@ -37,6 +38,15 @@ function start(server: RedisServer, options: Partial<WorkerOptions>): Worker[] {
   });
 }
 
+/**
+ * Leaves out tokens that two leases have: a holder that asked again, since its claim was almost over, got the
+ * last token, which does not tell when it was granted the lock.
+ */
+function ofKnownOrder(grants: readonly Grant[]): Grant[] {
+  const byToken = Map.groupBy(grants, ({ token }) => token);
+  return [...byToken.values()].filter(({ length }) => length === 1).flat();
+}
+
 Deno.test("RedisLock grants the lock in order when readers, writers and calls with limits are in several processes", async () => {
   say(`seed ${SEED}`);
   await using server = await startRedis();
@@ -47,7 +57,7 @@ Deno.test("RedisLock grants the lock in order when readers, writers and calls wi
   try {
     await waitUntil("enough were granted", () => all().length >= GRANTS, BOUND_MS);
     for (const worker of workers) assertEquals(await worker.finish(), 0);
-    assertEquals(inversions(all()), 0, `seed ${SEED}`);
+    assertEquals(inversions(ofKnownOrder(all())), 0, `seed ${SEED}`);
     assertEquals(mixedOverlaps(all()), 0, `seed ${SEED}`);
     const shared = all().filter(({ mode }) => mode === "shared").length;
     say(`${all().length} grants, ${shared} of them shared`);
