@@ -12,7 +12,7 @@ export interface Script {
 
 /** `fencing/scripts/fenced.lua` */
 export const FENCED: Script = {
-  sha1: "51d1eddcf9ab7eeab4464b2ec67cc9e5959bf17d",
+  sha1: "144a0901c5e0bdba728785d4a99a43bf1253359e",
   source: [`local greatest_token_key = KEYS[1]
 local token, action, command, all_arguments = ARGV[1], ARGV[2], ARGV[3], ARGV
 local greatest_token = redis.call('GET', greatest_token_key)
@@ -21,7 +21,9 @@ local is_shorter = #token < #greatest_token
 local is_less = #token == #greatest_token and token < greatest_token
 if is_shorter or is_less then return { 0, greatest_token } end
 end
-if action == 'raise' and token ~= greatest_token then redis.call('SET', greatest_token_key, token) end
+if action == 'raise' and token ~= greatest_token then
+redis.call('SET', greatest_token_key, token)
+end
 if not command then return { 1 } end
 return { 1, redis.call(unpack(all_arguments, 3)) }`].join("\n"),
 };

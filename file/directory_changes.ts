@@ -5,6 +5,7 @@
  * @module
  */
 import { basename, dirname } from "node:path";
+import { unwatchAbort, watchAbort } from "../core/time/abort_watch.ts";
 import { BACKGROUND_CLOCK, type Cancel, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { NotLocked } from "./locked_file.ts";
 import type { DirectoryListener, DirectoryWatch, FileSystem } from "./system/port.ts";
@@ -51,10 +52,11 @@ export class Waiter {
       const { promise, resolve } = Promise.withResolvers<void>();
       const end = this.#end = () => resolve();
       const cancel = SYSTEM_CLOCK.schedule(end, timeoutMs);
-      signal.addEventListener("abort", end);
+      const listener = { onAborted: end };
+      watchAbort(signal, listener);
       await promise;
       cancel();
-      signal.removeEventListener("abort", end);
+      unwatchAbort(signal, listener);
       this.#end = null;
     }
     this.#hasChanged = false;

@@ -15,10 +15,11 @@
  *
  * @module
  */
+import { CallSignal } from "../core/time/abort_watch.ts";
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
-  checkAcquireOptions,
+  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import { BACKGROUND_CLOCK, instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
@@ -31,6 +32,7 @@ import type {
   LockSnapshot,
   QueryOptions,
   RequestMethod,
+  WaitInfo,
 } from "../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
@@ -95,7 +97,7 @@ export class FileLock implements DistributedLock {
     shared: false,
     limit: false,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
@@ -113,7 +115,7 @@ export class FileLock implements DistributedLock {
   readonly #fileWaiters = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
-    tryOnce: this.tryAcquire.bind(this),
+    tryOnce: this.#tryOnce.bind(this),
     look: (name) => this.query(name, { maxWaiters: 0 }),
   }, this.#engine.clock);
 
@@ -137,32 +139,27 @@ export class FileLock implements DistributedLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    this.#check(name, options);
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#wait(name, options);
+    const read = this.#read(name, options);
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
   }
 
   /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
   async #wait(name: string, options: AcquireOptions): Promise<Lease> {
     options.signal?.throwIfAborted();
-    const signal = this.#lifetime.waitSignal(options.signal);
+    const call = new CallSignal(options.signal, this.#lifetime.ended);
+    const { signal } = call;
     const { label = this.#lifetime.label, onWait } = options;
-    let lastPosition = 0;
-    const notify = (position: number, waiters: number) => {
-      if (position === lastPosition) return;
-      lastPosition = position;
-      onWait?.({ position, waiters });
-    };
-    const turn = await this.#queue.enter(name, {
-      signal,
-      label,
-      onWait: ({ position = 1, waiters = 1 }) => {
-        const ahead = this.#fileWaiters.has(name) ? 1 : 0; // it waits for the file, not in the queue
-        notify(position + ahead, waiters + ahead);
-      },
+    let last: WaitInfo = {};
+    const notify = onWait && ((info: WaitInfo) => {
+      if (info.position === last.position && info.waiters === last.waiters) return;
+      last = info;
+      onWait(info);
     });
+    let turn: Turn | null = null;
     try {
+      turn = await this.#queue.enter(name, { signal, label, onWait: notify });
       signal.throwIfAborted();
       // A watch shows that there are waiters, or were lately: a try that fails would wake them.
       const looksFirst = this.#changes.isWatched;
@@ -170,8 +167,10 @@ export class FileLock implements DistributedLock {
       if (typeof result === "object") return this.#open(name, turn, result, options);
       return await this.#waitForFile({ name, turn, seen: result, options, signal, notify });
     } catch (error) {
-      turn.end();
+      turn?.end();
       throw error;
+    } finally {
+      call.end();
     }
   }
 
@@ -184,14 +183,15 @@ export class FileLock implements DistributedLock {
       seen: NotLocked;
       options: AcquireOptions;
       signal: AbortSignal;
-      notify: (position: number, waiters: number) => void;
+      notify: ((info: WaitInfo) => void) | undefined;
     },
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
     this.#fileWaiters.set(name, { sinceMs: performance.now(), label });
+    this.#queue.countAhead(name, 1);
     try {
-      notify(1, 1 + this.#queue.waiterCount(name));
+      notify?.({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
       for (let last = seen;;) {
         await this.#changes.next(waiter, last, signal);
         signal.throwIfAborted();
@@ -203,24 +203,42 @@ export class FileLock implements DistributedLock {
       }
     } finally {
       this.#fileWaiters.delete(name);
+      this.#queue.countAhead(name, -1);
       this.#changes.leave(waiter);
     }
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     // With 0 there is nothing to bound: no service can leave a try unanswered.
-    if (options.waitMs) return await this.#bounded.tryAcquire(name, options);
-    options.signal?.throwIfAborted();
+    if (read.waitMs) return await this.#bounded.tryAcquire(name, read);
+    return await this.#tryOnce(name, read);
+  }
+
+  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
+    const { signal, onWait } = options;
+    signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
-    if (turn === null) return null;
+    if (turn === null) {
+      onWait?.({ waiters: this.#waiterCount(name) });
+      return null;
+    }
     let lease: Lease | null = null;
     try {
-      return lease = await this.#tryBriefly(name, turn, options);
+      lease = await this.#tryBriefly(name, turn, options);
     } finally {
       if (lease === null) turn.end();
     }
+    if (signal?.aborted) {
+      await lease?.release();
+      throw signal.reason;
+    }
+    return lease;
+  }
+
+  #waiterCount(name: string): number {
+    return (this.#fileWaiters.has(name) ? 1 : 0) + this.#queue.waiterCount(name);
   }
 
   /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
@@ -229,15 +247,15 @@ export class FileLock implements DistributedLock {
     turn: Turn,
     options: AcquireOptions,
   ): Promise<Lease | null> {
-    const signal = this.#lifetime.waitSignal(options.signal);
-    const { label = this.#lifetime.label } = options;
+    const { signal, label = this.#lifetime.label } = options;
     const how = { looksFirst: false, mayYield: false };
     for (let tries = 0;; tries++) {
       const result = this.#directory.tryLock(name, label, how);
       if (typeof result === "object") return this.#open(name, turn, result, options);
       if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
-      await pause(SYSTEM_CLOCK, 1, signal);
-      signal.throwIfAborted();
+      await pause(SYSTEM_CLOCK, 1);
+      signal?.throwIfAborted();
+      this.#lifetime.ended.throwIfAborted();
     }
   }
 
@@ -276,15 +294,16 @@ export class FileLock implements DistributedLock {
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    this.#check(name, {});
+    checkName(name);
+    this.#lifetime.throwIfEnded();
     const holder = await this.#holder(name);
     const waiting = this.#fileWaiters.get(name);
     const nowMs = performance.now();
     const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
-    const waiterCount = (waiting ? 1 : 0) + this.#queue.waiterCount(name);
     const holders = holder ? [holder] : [];
+    const waiterCount = this.#waiterCount(name);
     return { name, holders, holderCount: holders.length, waiters, waiterCount };
   }
 
@@ -313,9 +332,10 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  #check(name: string, options: AcquireOptions): void {
+  #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    checkAcquireOptions(options, this.capabilities);
+    const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
+    return read;
   }
 }

@@ -25,7 +25,7 @@
  * @module
  */
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
-import { pickOptions, readTable } from "../core/contract/options.ts";
+import { readTable, required } from "../core/contract/options.ts";
 import {
   checkSeen,
   type FastifyLockRequest,
@@ -94,8 +94,8 @@ export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
   key: LockKey<[request: FastifyLockRequest]>;
 }
 
-const { key: _, ...DEFAULTS } = MIDDLEWARE_OPTIONS;
-const PLUGIN_OPTIONS = { ...DEFAULTS, ...REGISTER_OPTIONS };
+const { key: KEY, ...DEFAULTS } = MIDDLEWARE_OPTIONS;
+const PLUGIN_OPTIONS = { ...DEFAULTS, ...REGISTER_OPTIONS, lock: required(checkLock) };
 
 /**
  * A plugin that decorates the instance with `locks` and each request with `lease`, and acquires the
@@ -150,11 +150,8 @@ export async function fastifyLock(
   app: FastifyLockApp,
   options: FastifyLockOptions,
 ): Promise<void> {
-  const { lock, ...given } = options;
-  if (typeof lock?.acquire !== "function") {
-    throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
-  }
-  const defaults = readTable("fastifyLock()", given, PLUGIN_OPTIONS) as HoldOptions & MethodOptions;
+  const { lock, ...defaults } = readTable("fastifyLock()", options, PLUGIN_OPTIONS);
+  const routeOptions = routeTable(defaults);
   app.decorate("locks", lock);
   app.decorateRequest("lease", null);
   let seenRoutes = 0;
@@ -167,9 +164,7 @@ export async function fastifyLock(
     const config = route.config.lock as FastifyRouteLock;
     if (config === NO_LOCK) return;
     const own = typeof config === "object" ? config as FastifyRouteLockOptions : { key: config };
-    if (own?.key === undefined) throw missingKey();
-    const merged = { ...pickOptions(defaults, MIDDLEWARE_OPTIONS), ...own };
-    wireRoute(route, lock, readOptions("the lock of a route", merged, MIDDLEWARE_OPTIONS));
+    wireRoute(route, lock, readOptions("the lock of a route", own ?? {}, routeOptions));
   });
 }
 
@@ -180,9 +175,23 @@ Object.assign(fastifyLock, {
   [Symbol.for("plugin-meta")]: { name: "@holdfast/lock", fastify: ">=4.10" },
 });
 
-/** The error for a key that is `undefined` by accident, which must not leave the route unlocked. */
-function missingKey(): TypeError {
-  return new TypeError(
+/** The options of a route. What one leaves out is that of the plugin. */
+function routeTable(plugin: Readonly<Record<string, unknown>>): typeof MIDDLEWARE_OPTIONS {
+  const rules = Object.entries(DEFAULTS).map(([name, rule]) => {
+    return [name, { ...rule, default: plugin[name] }];
+  });
+  return { ...Object.fromEntries(rules), key: required(checkKey) };
+}
+
+function checkLock(_what: string, lock: unknown): void {
+  if (typeof (lock as Partial<DistributedLock> | undefined)?.acquire === "function") return;
+  throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
+}
+
+/** A key that is `undefined` by accident must not leave the route unlocked. */
+function checkKey(what: string, key: unknown): void {
+  if (key !== undefined) return KEY.check(what, key);
+  throw new TypeError(
     "Cannot add a route whose 'config.lock' has no key: leave 'lock' out, or set it to NO_LOCK, if the " +
       "route needs no lock",
   );

@@ -117,12 +117,12 @@ export type LockRoutesSettings =
  * @throws {TypeError|RangeError} If an option is bad or unknown.
  */
 export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
-  const { lock, onError, ...read } = readTable("lockRoutes", options, LOCK_ROUTES_OPTIONS);
+  const table = { ...LOCK_ROUTES_OPTIONS, defaultTtlMs: ttl() };
+  const { lock, onError, ...read } = readTable("lockRoutes", options, table);
   // A lower `maxTtlMs` lowers the default, but not a `defaultTtlMs` that is given.
-  const defaultTtlMs = options.defaultTtlMs ?? Math.min(read.defaultTtlMs, read.maxTtlMs);
+  const { defaultTtlMs = Math.min(LOCK_ROUTES_OPTIONS.defaultTtlMs.default, read.maxTtlMs) } = read;
   duration({ min: defaultTtlMs }).check("'maxTtlMs'", read.maxTtlMs);
-  const authorize = options.authorize.bind(options);
-  return { ...read, defaultTtlMs, authorize, lock: lock as AttachableLock, report: quiet(onError) };
+  return { ...read, defaultTtlMs, lock: lock as AttachableLock, report: quiet(onError) };
 }
 
 /** Wraps a listener so that its own errors are ignored. */

@@ -6,9 +6,9 @@
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
-  checkAcquireOptions,
   MAX_HOLDERS,
   modeOf,
+  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -66,7 +66,7 @@ export class MemoryLock implements DistributedLock {
     shared: true,
     limit: true,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
@@ -80,7 +80,7 @@ export class MemoryLock implements DistributedLock {
   readonly #held = new Map<string, LinkedSet<ManagedLease>>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
-    tryOnce: this.tryAcquire.bind(this),
+    tryOnce: this.#tryOnce.bind(this),
     look: (name) => this.query(name, { maxWaiters: 0 }),
   }, this.#engine.clock);
   #lastToken = 0n;
@@ -98,10 +98,10 @@ export class MemoryLock implements DistributedLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    this.#check(name, options);
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#wait(name, options);
+    const read = this.#read(name, options);
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
   }
 
   async #wait(name: string, options: AcquireOptions): Promise<Lease> {
@@ -112,26 +112,34 @@ export class MemoryLock implements DistributedLock {
     const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
     const [terms, label] = [termsOf(options), this.#labelOf(options)];
     await this.#queue.enter(name, { terms, signal, label, onWait, onTurn });
-    return await this.#handOut(lease!);
+    return await this.#handOut(lease!, signal);
   }
 
-  /** Returns a lease to its caller, unless the instance was disposed in the meantime. */
-  async #handOut(lease: ManagedLease): Promise<Lease> {
-    const { ended } = this.#lifetime;
-    if (!ended.aborted) return lease;
+  /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
+  async #handOut(lease: ManagedLease, signal: AbortSignal | undefined): Promise<Lease> {
+    const ending = [signal, this.#lifetime.ended].find((each) => each?.aborted);
+    if (ending === undefined) return lease;
     await lease.release();
-    throw ended.reason;
+    throw ending.reason;
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     // With 0 there is nothing to bound: no service can leave a try unanswered.
-    if (options.waitMs) return await this.#bounded.tryAcquire(name, options);
-    options.signal?.throwIfAborted();
+    if (read.waitMs) return await this.#bounded.tryAcquire(name, read);
+    return await this.#tryOnce(name, read);
+  }
+
+  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
+    const { signal, onWait } = options;
+    signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name, termsOf(options));
-    if (turn !== null) return this.#open(name, turn, options);
-    options.onWait?.({ waiters: this.#queue.waiterCount(name) });
+    const lease = turn && this.#open(name, turn, options);
+    if (lease === null) onWait?.({ waiters: this.#queue.waiterCount(name) });
+    await null; // as with the other strategies, a signal that aborts in the same tick ends the call
+    if (lease !== null) return await this.#handOut(lease, signal);
+    signal?.throwIfAborted();
     return null;
   }
 
@@ -139,7 +147,8 @@ export class MemoryLock implements DistributedLock {
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    this.#check(name, {});
+    checkName(name);
+    this.#lifetime.throwIfEnded();
     const held = this.#held.get(name);
     const nowMs = performance.now();
     const waiters = this.#queue.waiters(name, maxWaiters)
@@ -161,10 +170,11 @@ export class MemoryLock implements DistributedLock {
     });
   }
 
-  #check(name: string, options: AcquireOptions): void {
+  #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    checkAcquireOptions(options, this.capabilities);
+    const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
+    return read;
   }
 
   #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
@@ -173,11 +183,11 @@ export class MemoryLock implements DistributedLock {
 
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
-    this.#check(name, options);
+    const read = this.#read(name, options);
     const turn = this.#queue.seize(name);
     const victims = this.#held.get(name) ?? [];
     this.#held.delete(name);
-    const lease = this.#open(name, turn, options);
+    const lease = this.#open(name, turn, read);
     for (const victim of victims) victim.lose("stolen");
     return lease;
   }

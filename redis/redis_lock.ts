@@ -7,9 +7,9 @@
 import { ANSWER_WITHIN_MS, BoundedWaits, notSentInTime } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
-  checkAttachableOptions,
-  checkAttachOptions,
   modeOf,
+  readAttachableOptions,
+  readAttachOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
@@ -101,7 +101,7 @@ export class RedisLock implements AttachableLock {
     shared: true,
     limit: true,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
   readonly request: RequestMethod<AttachableRequestOptions> = requestOn(this, {
     options: ATTACHABLE_OPTIONS,
@@ -115,7 +115,7 @@ export class RedisLock implements AttachableLock {
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
-    wait: (name, options) => this.#begin(name, options, "wait").run() as Promise<Lease>,
+    wait: this.#wait.bind(this),
     tryOnce: (name, options) => this.#begin(name, options, "try", "", ANSWER_WITHIN_MS).run(),
     look: this.#look.bind(this),
   }, this.#timer);
@@ -155,16 +155,17 @@ export class RedisLock implements AttachableLock {
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     try { // not async: that would cost each call one more promise
-      this.#nesting.check(name, options, this.#lifetime.warnings);
-      if (options?.waitMs !== undefined) {
-        this.#check(name, options);
-        return this.#bounded.acquire(name, options);
-      }
-      // A wait ends with a lease or rejects.
-      return this.#begin(name, options, "wait").run() as Promise<Lease>;
+      const read = this.#read(name, options);
+      const acquire = () =>
+        read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+      return this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  #wait(name: string, options: AttachableAcquireOptions): Promise<Lease> {
+    return this.#begin(name, options, "wait").run() as Promise<Lease>; // it ends with a lease or rejects
   }
 
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
@@ -172,21 +173,21 @@ export class RedisLock implements AttachableLock {
     name: string,
     options: AttachableAcquireOptions = {},
   ): Promise<Lease | null> {
-    if (options?.waitMs !== undefined) {
-      this.#check(name, options);
-      return await this.#bounded.tryAcquire(name, options);
-    }
-    return await this.#begin(name, options, "try").run();
+    const read = this.#read(name, options);
+    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
+    return await this.#begin(name, read, "try").run();
   }
 
   /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
   async attach(name: string, ownerId: string, options: AttachOptions = {}): Promise<Lease | null> {
+    checkName(name);
     OWNER_ID.check("'ownerId'", ownerId);
-    checkAttachOptions(options);
-    return await this.#begin(name, { ...options, ownerId }, "attach").run();
+    const read = readAttachOptions(options);
+    this.#lifetime.throwIfEnded();
+    return await this.#begin(name, { ...read, ownerId }, "attach").run();
   }
 
-  /** Checks the arguments of a call that asks for the lock. Sends nothing. */
+  /** Makes a call that asks for the lock. Its arguments have been checked. Sends nothing. */
   #begin(
     name: string,
     options: AttachableAcquireOptions,
@@ -194,8 +195,8 @@ export class RedisLock implements AttachableLock {
     victimDigest = "",
     limitMs = Infinity,
   ): Acquisition {
-    const keys = this.#check(name, options);
     options.signal?.throwIfAborted();
+    const keys = this.#keys(name);
     const { ownerId: chosen, label = this.#lifetime.label, signal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
     const limit = modeOf(options) === "shared" ? options.limit ?? NO_LIMIT : null;
@@ -223,10 +224,14 @@ export class RedisLock implements AttachableLock {
     return call;
   }
 
-  #check(name: string, options: AttachableAcquireOptions): LockKeys {
+  #read(name: string, options: AttachableAcquireOptions): AttachableAcquireOptions {
     checkName(name);
-    checkAttachableOptions(options, this.capabilities);
+    const read = readAttachableOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
+    return read;
+  }
+
+  #keys(name: string): LockKeys {
     if (this.#lastKeys?.name !== name) {
       this.#lastKeys = { name, keys: lockKeys(this.#options.keyPrefix, name) };
     }
@@ -247,14 +252,15 @@ export class RedisLock implements AttachableLock {
 
   /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
   async #steal(name: string, options: AttachableAcquireOptions): Promise<Lease> {
-    const keys = this.#check(name, options);
-    if (options.ownerId !== undefined) this.#ownerCalls.check(name, options.ownerId);
-    const signal = this.#lifetime.waitSignal(options.signal);
+    const read = this.#read(name, options); // `signal` is excluded
+    if (read.ownerId !== undefined) this.#ownerCalls.check(name, read.ownerId);
+    const keys = this.#keys(name);
+    const signal = this.#lifetime.ended;
     for (let i = 0; i < MAX_STEALS; i++) {
-      const { digest } = await this.#read(this.#budget(name, signal), keys, 0);
+      const { digest } = await this.#ask(this.#budget(name, signal), keys, 0);
       const call = digest === null
-        ? this.#begin(name, options, "try")
-        : this.#begin(name, options, "steal", digest);
+        ? this.#begin(name, read, "try")
+        : this.#begin(name, read, "steal", digest);
       const lease = await call.run();
       if (lease !== null) return lease;
       await pause(this.#timer, RETRY_MS, signal);
@@ -270,18 +276,19 @@ export class RedisLock implements AttachableLock {
   /** Reads the holder and the waiters. See {@linkcode AttachableLock.query}. */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    const keys = this.#check(name, {});
+    checkName(name);
+    this.#lifetime.throwIfEnded();
     const budget = this.#budget(name, this.#lifetime.ended);
-    return snapshotOf(name, await this.#read(budget, keys, maxWaiters));
+    return snapshotOf(name, await this.#ask(budget, this.#keys(name), maxWaiters));
   }
 
   /** The same, at the end of a bounded wait. */
   async #look(name: string): Promise<LockSnapshot> {
-    const keys = this.#check(name, {});
+    this.#lifetime.throwIfEnded();
     const budget = this.#budget(name, this.#lifetime.ended, ANSWER_WITHIN_MS);
     const startMs = this.#timer.now();
     try {
-      return snapshotOf(name, await this.#read(budget, keys, 0));
+      return snapshotOf(name, await this.#ask(budget, this.#keys(name), 0));
     } catch (error) {
       const isUnanswered = error instanceof LockError && error.cause instanceof NoAnswerError;
       const { commands } = this.#context;
@@ -290,8 +297,8 @@ export class RedisLock implements AttachableLock {
     }
   }
 
-  /** Reads until there is an answer, or the budget or its signal ends that. */
-  async #read(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
+  /** Queries until there is an answer, or the budget or its signal ends that. */
+  async #ask(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     const { signal } = budget;
     for (;;) {
       signal.throwIfAborted();

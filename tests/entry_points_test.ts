@@ -29,7 +29,7 @@ const EXPORTS: Record<string, string[]> = {
 
 interface Configuration {
   exports: Record<string, string>;
-  publish: { include: string[] };
+  publish: { include: string[]; exclude: string[] };
 }
 
 function configuration(): Configuration {
@@ -115,6 +115,12 @@ Deno.test("deno.json: published files import only relative paths, node: and one 
   ]);
 });
 
+Deno.test("deno.json: JSR gets no module that only the npm package uses", () => {
+  const twin = "zookeeper/connection/client_module_npm.ts";
+  assert(Deno.statSync(new URL(twin, ROOT)).isFile);
+  assert(!published("").includes(twin));
+});
+
 Deno.test("core/ does no I/O, and only file/ uses Deno.*", () => {
   for (const path of published("")) {
     if (path.startsWith("file/")) continue;
@@ -133,6 +139,8 @@ function published(folder: string): string[] {
   return [...Deno.readDirSync(new URL(folder || ".", ROOT))].flatMap(({ name, isDirectory }) => {
     const path = folder + name + (isDirectory ? "/" : "");
     if (!publish.include.some((prefix) => path.startsWith(prefix))) return [];
-    return isDirectory ? published(path) : path.endsWith(".ts") ? [path] : [];
+    // The pattern of the files that only the npm package has.
+    const isExcluded = publish.exclude.includes("**/*_npm.ts") && path.endsWith("_npm.ts");
+    return isDirectory ? published(path) : path.endsWith(".ts") && !isExcluded ? [path] : [];
   });
 }

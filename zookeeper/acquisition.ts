@@ -51,7 +51,7 @@ import {
 } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
-import type { AbortListener, AbortWatch } from "../core/time/abort_watch.ts";
+import { CallSignal } from "../core/time/abort_watch.ts";
 import { OutageBudget, type OutageBudgetOptions, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode } from "./connection/failures.ts";
 import type { Znode } from "./connection/wire.ts";
@@ -73,7 +73,6 @@ export interface CallContext {
   /** The queues in which the instance has znodes at this time. */
   readonly queues: Map<string, SharedQueue>;
   readonly idleLocks: IdleLocks;
-  readonly aborts: AbortWatch;
   /** Aborts at disposal. */
   readonly ended: AbortSignal;
   /** How long a call keeps trying while ZooKeeper does not answer. */
@@ -96,15 +95,12 @@ export interface AcquisitionTerms extends Pick<AcquireOptions, "maxHoldMs" | "si
 }
 
 /** One call, and the lease that it gets. */
-export class Acquisition implements LeaseActions, ChangeListener, AbortListener {
+export class Acquisition implements LeaseActions, ChangeListener {
   readonly #context: CallContext;
   readonly #terms: AcquisitionTerms;
   readonly #clock: Clock;
-  /**
-   * Ends the call: the caller's signal does, and disposal. A signal of its own, because adding a listener to
-   * a signal takes longer, the more it has.
-   */
-  readonly #abort = new AbortController();
+  /** Ends the call: the caller's signal does, and disposal. */
+  readonly #signal: CallSignal;
   readonly #budget: OutageBudget;
   /** Whether it is one of those that may enter a queue now. */
   #isAdmitted = false;
@@ -122,27 +118,26 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     this.#context = context;
     this.#terms = terms;
     this.#clock = context.engine.clock;
-    const { outage } = context;
+    const { outage, ended } = context;
+    this.#signal = new CallSignal(terms.signal, ended);
     this.#budget = new OutageBudget({
       ...outage,
       lockName: terms.name,
       unavailableAfterMs: Math.min(terms.withinMs, outage.unavailableAfterMs),
-      signal: this.#abort.signal,
+      signal: this.#signal.signal,
     });
   }
 
   /**
-   * Acquires the lock, in this session or in the next one. Call this once, before a signal aborts.
+   * Acquires the lock, in this session or in the next one. Must be called, and once.
    *
    * @returns The lease; `null` only for a try, if the lock is held.
    * @throws {LockUnavailableError} If an outage lasts too long.
    * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
    */
   async acquire(): Promise<ManagedLease | null> {
-    const { engine: { background }, sessions, queues, aborts, ended } = this.#context;
-    const { name, lockPath, label, mode, isTry, signal } = this.#terms;
-    const signals = signal === undefined ? [ended] : [signal, ended];
-    for (const each of signals) aborts.add(each, this);
+    const { engine: { background }, sessions, queues } = this.#context;
+    const { name, lockPath, label, mode, isTry } = this.#terms;
     background.enter(); // disposal waits for this call, which may have to delete its znode
     try {
       let znode: OwnZnode | null = null;
@@ -173,14 +168,9 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       return await this.#leave(znode);
     } finally {
       if (this.#isAdmitted) this.#admitNext();
-      for (const each of signals) aborts.delete(each, this);
+      this.#signal.end();
       background.exit();
     }
-  }
-
-  onAborted(): void {
-    const { signal } = this.#terms;
-    this.#abort.abort(signal?.aborted ? signal.reason : this.#context.ended.reason);
   }
 
   // Entering the queue, and waiting in it.
@@ -427,8 +417,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     const { background, stopped } = this.#context.engine;
     background.run(async () => {
       while ((await deleting).state === "unknown") {
-        // A signal of its own: adding a listener to a signal takes longer, the more it has.
-        await pause(this.#clock, RETRY_MS, AbortSignal.any([stopped]));
+        await pause(this.#clock, RETRY_MS, stopped);
         if (stopped.aborted) return;
         deleting = this.#delete(znode);
       }

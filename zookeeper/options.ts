@@ -89,8 +89,8 @@ export const ZOOKEEPER_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
   rootPath: { default: "/holdfast/locks", check: checkPath },
   sessionTimeoutMs: duration({ min: 100, otherwise: 10_000 }),
-  auth: { default: undefined, check: checkAuth },
-  tls: { default: undefined, check: checkTls },
+  auth: { default: undefined, check: checkObject },
+  tls: { default: undefined, check: checkObject },
   unavailableAfterMs: duration({ otherwise: 5_000 }),
   requestTimeoutMs: duration(),
   onRenewalLate: callback(),
@@ -116,7 +116,7 @@ export function readSettings(
     listServers,
     rootPath: chroot + rootPath,
     sessionTimeoutMs,
-    auth: auth && { ...auth },
+    auth: auth && readAuth(auth),
     tls: tls === undefined ? undefined : readTls(tls),
     warnings,
     unavailableAfterMs,
@@ -124,21 +124,21 @@ export function readSettings(
   };
 }
 
-/** Its members are checked when its certificates are read. */
-function checkTls(what: string, tls: unknown): void {
-  if (typeof tls !== "object" || tls === null) {
-    throw new TypeError(badValue(what, "an object", describe(tls)));
+/** Its members are checked when they are read. */
+function checkObject(what: string, value: unknown): void {
+  if (typeof value !== "object" || value === null) {
+    throw new TypeError(badValue(what, "an object", describe(value)));
   }
 }
 
-/** Checks credentials. The error messages do not show the values, which are secrets. */
-function checkAuth(what: string, auth: unknown): void {
-  const { scheme, credentials } = Object(auth) as Partial<ZooKeeperAuth>;
+/** Reads credentials. The error messages do not show the values, which are secrets. */
+function readAuth({ scheme, credentials }: ZooKeeperAuth): ZooKeeperAuth {
   const must = "an object with a 'scheme' and 'credentials', both strings that are not empty";
   if (typeof scheme !== "string" || typeof credentials !== "string") {
-    throw new TypeError(badValue(what, must, describe(auth)));
+    throw new TypeError(badValue("'auth'", must, "one with another type"));
   }
   if (scheme === "" || credentials === "") {
-    throw new RangeError(badValue(what, must, "one with an empty string"));
+    throw new RangeError(badValue("'auth'", must, "one with an empty string"));
   }
+  return { scheme, credentials };
 }

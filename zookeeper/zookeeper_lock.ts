@@ -4,13 +4,12 @@
  *
  * @module
  */
-import { AbortWatch } from "../core/time/abort_watch.ts";
 import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
-  checkAcquireOptions,
   modeOf,
+  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -86,7 +85,7 @@ export class ZooKeeperLock implements DistributedLock {
     shared: true,
     limit: false,
   });
-  readonly #nesting = new Nesting();
+  readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
@@ -96,7 +95,7 @@ export class ZooKeeperLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #context: CallContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: async (name, options) => (await this.#begin(name, options, false).acquire())!,
+    wait: this.#wait.bind(this),
     tryOnce: (name, options) => this.#begin(name, options, true, ANSWER_WITHIN_MS).acquire(),
     look: async (name) => {
       this.#lifetime.throwIfEnded();
@@ -128,7 +127,6 @@ export class ZooKeeperLock implements DistributedLock {
       sessions,
       queues: new Map(),
       idleLocks: new IdleLocks(engine, sessions),
-      aborts: new AbortWatch(),
       ended: this.#lifetime.ended,
       outage: {
         clock: engine.clock,
@@ -152,9 +150,13 @@ export class ZooKeeperLock implements DistributedLock {
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    this.#check(name, options);
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
+    const read = this.#read(name, options);
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
+  }
+
+  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
     return (await this.#begin(name, options, false).acquire())!; // Only `tryAcquire` gets `null`.
   }
 
@@ -163,9 +165,9 @@ export class ZooKeeperLock implements DistributedLock {
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    this.#check(name, options);
-    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
-    return await this.#begin(name, options, true).acquire();
+    const read = this.#read(name, options);
+    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
+    return await this.#begin(name, read, true).acquire();
   }
 
   /**
@@ -174,7 +176,8 @@ export class ZooKeeperLock implements DistributedLock {
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
-    this.#check(name, {});
+    checkName(name);
+    this.#lifetime.throwIfEnded();
     return await this.#query(name, maxWaiters, Infinity);
   }
 
@@ -202,15 +205,14 @@ export class ZooKeeperLock implements DistributedLock {
     isTry: boolean,
     withinMs = Infinity,
   ): Acquisition {
-    const { signal, maxHoldMs, label = this.#lifetime.label } = options;
+    const { signal, maxHoldMs, onWait, label = this.#lifetime.label } = options;
     signal?.throwIfAborted();
     return new Acquisition(this.#context, {
       name,
       lockPath: this.#pathOf(name),
       mode: modeOf(options),
       isTry,
-      // Called as a method of the options, because it may use `this`.
-      onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),
+      onWait,
       label,
       maxHoldMs,
       signal,
@@ -225,8 +227,7 @@ export class ZooKeeperLock implements DistributedLock {
       ...outage,
       lockName: name,
       unavailableAfterMs: Math.min(withinMs, outage.unavailableAfterMs),
-      // A signal of its own: adding a listener to a signal takes longer, the more it has.
-      signal: AbortSignal.any([ended]),
+      signal: ended,
     });
     for (;;) {
       try {
@@ -243,10 +244,10 @@ export class ZooKeeperLock implements DistributedLock {
     return `${this.#rootPath}/${znodeName(name)}`;
   }
 
-  /** Checks the arguments of a call. */
-  #check(name: string, options: AcquireOptions): void {
+  #read(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
-    checkAcquireOptions(options, this.capabilities);
+    const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();
+    return read;
   }
 }

@@ -14,7 +14,6 @@ import type {
 } from "./distributed_lock.ts";
 import {
   callback,
-  checkOptions,
   count,
   duration,
   flag,
@@ -32,7 +31,7 @@ import {
 export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
   signal: signal(),
   waitMs: duration({ min: 0 }),
-  mode: oneOf(["exclusive", "shared"], "exclusive"),
+  mode: oneOf(["exclusive", "shared"]),
   limit: holderLimit(),
   label: label(),
   autoRenew: flag(true),
@@ -70,38 +69,43 @@ export function modeOf({ mode = "exclusive", limit }: AcquireOptions): LockMode 
   return limit === undefined ? mode : "shared";
 }
 
-/** Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted. */
-export function checkAcquireOptions(options: AcquireOptions, offered: LockCapabilities): void {
-  checkOptions("acquire()", options, ACQUIRE_OPTIONS);
-  checkMode(options, offered);
+/** Reads the options of `acquire()` and `tryAcquire()`. */
+export function readAcquireOptions(
+  options: AcquireOptions,
+  offered: LockCapabilities,
+): AcquireOptions {
+  const read = readTable("acquire()", options, ACQUIRE_OPTIONS);
+  checkMode(read, offered);
+  return read;
 }
 
 /** The same for an `AttachableLock`. */
-export function checkAttachableOptions(
+export function readAttachableOptions(
   options: AttachableAcquireOptions,
   offered: LockCapabilities,
-): void {
-  checkOptions("acquire()", options, ATTACHABLE_OPTIONS);
-  const { ownerId, label, outlivesDisposal } = options;
+): AttachableAcquireOptions {
+  const read = readTable("acquire()", options, ATTACHABLE_OPTIONS);
+  const { ownerId, label, outlivesDisposal } = read;
   if (ownerId !== undefined && label !== undefined) {
     throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
   }
-  if (modeOf(options) === "shared" && (ownerId !== undefined || outlivesDisposal)) {
+  if (modeOf(read) === "shared" && (ownerId !== undefined || outlivesDisposal)) {
     const name = ownerId === undefined ? "outlivesDisposal" : "ownerId";
     throw new TypeError(`Cannot use '${name}' with a shared lease: ${NOT_ATTACHED}`);
   }
-  checkMode(options, offered);
+  checkMode(read, offered);
+  return read;
 }
 
 const NOT_ATTACHED = "no process could take it over, as attach() knows exclusive leases only";
 
 /** The same for `attach()`. */
-export function checkAttachOptions(options: AttachOptions & Partial<AcquireOptions>): void {
+export function readAttachOptions(options: AttachOptions & Partial<AcquireOptions>): AttachOptions {
   // Also from a getter or a prototype it must not be ignored: the caller expects a shared lease.
   if (typeof options === "object" && options !== null && modeOf(options) === "shared") {
     throw new TypeError(`Cannot attach a shared lease: ${NOT_ATTACHED}`);
   }
-  checkOptions("attach()", options, ATTACH_OPTIONS);
+  return readTable<AttachOptions, typeof ATTACH_OPTIONS>("attach()", options, ATTACH_OPTIONS);
 }
 
 /** Checks that `mode` and `limit` fit together, and that the strategy offers them. */
@@ -126,11 +130,14 @@ function checkMode(options: AcquireOptions, offered: LockCapabilities): void {
   );
 }
 
-/** Checks the options that `request()` adds. Unknown ones are ignored, as in Web Locks. */
-export function checkRequestOptions(options: RequestOptions): void {
-  checkOptions(null, options, REQUEST_OPTIONS);
-  const { steal, ifAvailable, signal, waitMs } = options;
-  if (steal && modeOf(options) === "shared") {
+/** The same for `request()`. @param table Its options and those of `acquire()`. */
+export function readRequestOptions(
+  options: RequestOptions,
+  table: OptionTable<RequestOptions>,
+): RequestOptions {
+  const read: RequestOptions = readTable("request()", options, table);
+  const { steal, ifAvailable, signal, waitMs } = read;
+  if (steal && modeOf(read) === "shared") {
     throw notSupported(
       "Cannot use 'steal' with a shared lease: a thief takes the lock for itself alone",
     );
@@ -140,9 +147,10 @@ export function checkRequestOptions(options: RequestOptions): void {
       "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out",
     );
   }
+  return read;
 }
 
-/** Checks the options of `query()`. Returns how many waiters to list. */
+/** Reads the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
 }

@@ -76,7 +76,7 @@ export interface AcquireOptions extends LeaseOptions {
    * asks for the lock in mode `"exclusive"` waits for its own lease to end. `"shared"` is a
    * `NotSupportedError` unless `capabilities.shared` is true.
    *
-   * @default {"exclusive"}
+   * @default `"shared"` with a `limit`, else `"exclusive"`
    */
   mode?: LockMode | undefined;
   /**
@@ -262,8 +262,7 @@ export interface LockSnapshot {
 
 /**
  * The type of {@linkcode DistributedLock.request}: waits for the lock, runs a callback under it and releases
- * the lock when the callback has settled, like `navigator.locks.request()`. Unknown options are ignored, as in
- * Web Locks.
+ * the lock when the callback has settled, like `navigator.locks.request()`.
  */
 export interface RequestMethod<Options extends RequestOptions = RequestOptions> {
   /**
@@ -308,8 +307,8 @@ export interface RequestMethod<Options extends RequestOptions = RequestOptions> 
  * single code unit are different locks. Locks are not re-entrant: a second `acquire()` of the same
  * name waits for the first lease to end.
  *
- * Every method checks its arguments before any I/O, and rejects with
- * - a `TypeError` or `RangeError` if an argument is bad, or an option is unknown (except in `request()`);
+ * Every method reads its options once, checks its arguments before any I/O, and rejects with
+ * - a `TypeError` or `RangeError` if an argument is bad, or an option is unknown;
  * - a {@linkcode LockUnavailableError} in an outage: the service is out of reach, or of no use for now;
  * - a {@linkcode LockSetupError} if the lock cannot work as it is set up, or if the service refuses until
  *   somebody changes a setting or a permission;

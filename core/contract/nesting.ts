@@ -1,65 +1,127 @@
 /**
- * Finds calls that wait for their own caller: `request()` and `acquire()` of a name inside the callback of
- * a `request()` that holds it. Locks of other instances are not known here.
+ * Finds calls that wait for their own caller: `request()` and `acquire()` of a name that the code which calls
+ * holds already. It holds the lease of the `request()` whose callback it is, or is called from; and a lease
+ * from `acquire()` once it has used it. (Which code gets the result of a promise, nobody tells.)
  *
  * @module
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { modeOf } from "./call_options.ts";
-import type { AttachableAcquireOptions, Lease } from "./distributed_lock.ts";
+import { BACKGROUND_CLOCK } from "../time/clock.ts";
+import type { AttachableAcquireOptions, DistributedLock, Lease } from "./distributed_lock.ts";
+import { LockTimeoutError } from "./errors.ts";
 import type { Warnings } from "./warnings.ts";
 
-/** A lease whose callback runs, and the one whose callback has requested it. */
+/** A lease that code holds. */
 interface Hold {
   readonly lease: Lease;
-  readonly outer: Hold | undefined;
+  /** The instance whose `request()` has called the code; `null` if the code has called `acquire()`. */
+  readonly requestOf: Nesting | null;
   isRunning: boolean;
 }
 
 /** After warnings about so many names no more follow: a program may have a name per order. */
 const MAX_NAMES = 100;
+/** So long, in ms, a call may wait while its own code holds a lease: it may release that before it awaits. */
+const SUSPECT_AFTER_MS = 1_000;
 
-const WAIT = "until the callback ends";
-const SHARED_WAIT = `${WAIT} if an exclusive call waits in between`;
+/** What the running code holds, of all instances. Costs nothing before the first lease is used. */
+const holds = new AsyncLocalStorage<readonly Hold[]>();
 
-/** The nested requests of one strategy instance. */
+function liveHolds(): readonly Hold[] {
+  return (holds.getStore() ?? []).filter(({ lease, isRunning }) => {
+    return isRunning && lease.remainingMs > 0; // else lost or released: another call may get the lock
+  });
+}
+
+/** Running code uses a lease: from now on this code, and what it starts, holds it. */
+export function recordUse(lease: Lease): void {
+  holds.enterWith([...liveHolds(), { lease, requestOf: null, isRunning: true }]);
+}
+
+/** The nested calls of one strategy instance. */
 export class Nesting {
+  readonly #source: DistributedLock;
   readonly #names = new Set<string>();
-  /** Made at the first request: without it, a check costs nothing. */
-  #holds: AsyncLocalStorage<Hold> | null = null;
+
+  constructor(source: DistributedLock) {
+    this.#source = source;
+  }
 
   /** Runs the callback of a request. Calls in it, or in what it starts, know that it holds the lease. */
   async run<T>(lease: Lease, callback: (lease: Lease) => T | Promise<T>): Promise<T> {
-    this.#holds ??= new AsyncLocalStorage();
-    const hold: Hold = { lease, outer: this.#holds.getStore(), isRunning: true };
+    const hold: Hold = { lease, requestOf: this, isRunning: true };
     try {
-      return await this.#holds.run(hold, callback, lease);
+      return await holds.run([...liveHolds(), hold], callback, lease);
     } finally {
       hold.isRunning = false;
     }
   }
 
-  /** Warns, once per name, if the caller is about to wait for itself. The options may be unchecked. */
-  check(name: string, options: AttachableAcquireOptions | null, warnings: Warnings): void {
-    const { ownerId, waitMs } = options ?? {};
-    if (waitMs === 0) return;
-    for (let hold = this.#holds?.getStore(); hold !== undefined; hold = hold.outer) {
-      const { lease, isRunning } = hold;
-      // A call under the same owner id takes the lease over, and does not wait.
-      if (lease.name !== name || !isRunning || lease.ownerId === ownerId) continue;
-      if (lease.remainingMs === 0) continue; // lost or released: another call may get the lock
-      const isShared = lease.mode === "shared" && modeOf(options ?? {}) === "shared";
-      this.#warn(name, isShared ? SHARED_WAIT : WAIT, warnings);
+  /** Makes a call that waits. Warns, once per name, if it waits for its own caller. */
+  guard<T>(
+    name: string,
+    options: AttachableAcquireOptions,
+    warnings: Warnings,
+    call: () => Promise<T>,
+  ): Promise<T> {
+    const { ownerId, waitMs } = options;
+    if (waitMs === 0 || holds.getStore() === undefined) return call();
+    // A call under the same owner id takes the lease over, and does not wait.
+    const own = liveHolds().filter(({ lease }) => lease.name === name && lease.ownerId !== ownerId);
+    const inner = own.filter(({ requestOf }) => requestOf === this);
+    if (inner.length > 0) {
+      // Shared calls wait for each other only if another one comes between them.
+      const areShared = [...inner.map(({ lease }) => lease.mode), modeOf(options)]
+        .every((mode) => mode === "shared");
+      const end = "until the callback ends" +
+        (areShared ? " if an exclusive call waits in between" : "");
+      const inside =
+        "was asked for inside the callback of request() that holds it, so the call waits";
+      this.#warn(
+        name,
+        `${inside} ${end}: use the lease that the callback has`,
+        warnings,
+      );
     }
+    const calling = call();
+    for (const { lease } of own) this.#suspect(lease, calling, warnings);
+    return calling;
   }
 
-  #warn(name: string, when: string, warnings: Warnings): void {
-    if (this.#names.has(name) || this.#names.size >= MAX_NAMES) return;
+  /** Warns of a call that waits although its code may release the lease first, if it waits for too long. */
+  #suspect(lease: Lease, calling: Promise<unknown>, warnings: Warnings): void {
+    const warn = async () => {
+      if (!await this.#isOurs(lease)) return;
+      const held =
+        "is held by the code that waits for it again: if that code awaits the call before it";
+      this.#warn(
+        lease.name,
+        `${held} releases its lease, it waits for itself: use that lease`,
+        warnings,
+      );
+    };
+    const cancel = BACKGROUND_CLOCK.schedule(warn, SUSPECT_AFTER_MS);
+    calling.then(cancel, (error) => {
+      cancel();
+      if (error instanceof LockTimeoutError) warn();
+    });
+  }
+
+  /** Whether the lease holds the lock of that name here: it may be one of another instance or service. */
+  async #isOurs({ name, fencingToken }: Lease): Promise<boolean> {
+    if (this.#isSilent(name)) return false;
+    const snapshot = await this.#source.query(name, { maxWaiters: 0 }).catch(() => null);
+    return snapshot?.holders.some((holder) => holder.fencingToken === fencingToken) ?? false;
+  }
+
+  #isSilent(name: string): boolean {
+    return this.#names.has(name) || this.#names.size >= MAX_NAMES;
+  }
+
+  #warn(name: string, what: string, warnings: Warnings): void {
+    if (this.#isSilent(name)) return;
     this.#names.add(name);
-    const lock = JSON.stringify(name);
-    warnings.warn(
-      `Lock ${lock} was asked for inside the callback of request() that holds it, so the call waits ` +
-        `${when}: use the lease that the callback has, as locks are not re-entrant`,
-    );
+    warnings.warn(`Lock ${JSON.stringify(name)} ${what}, as locks are not re-entrant`);
   }
 }

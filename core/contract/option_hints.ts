@@ -4,7 +4,7 @@
  * @module
  */
 
-const WAIT = "to bound a wait, pass 'waitMs' to acquire() or tryAcquire()";
+const WAIT = "to bound a wait, pass 'waitMs' to the call or to the web part";
 const RETRY = `a call waits in a queue and does not retry; ${WAIT}`;
 const TRY = "tryAcquire() does not wait";
 const TTL = "the lifetime of a lease is 'ttlMs' on Redis and 'sessionTimeoutMs' on ZooKeeper";
@@ -64,13 +64,13 @@ const FOREIGN: Readonly<Record<string, string>> = {
 };
 
 /**
- * The end of the error for an option that does not exist: the option that other libraries call so, one with
- * almost the same name, or else all names.
+ * The end of the error for an option that does not exist: one with almost the same name, the option that
+ * other libraries call so, or else all names.
  */
 export function hintFor(name: string, known: readonly string[]): string {
-  if (Object.hasOwn(FOREIGN, name)) return FOREIGN[name]!;
   const similar = known.find((each) => isSimilar(each.toLowerCase(), name.toLowerCase()));
-  return similar === undefined ? `it has ${known.join(", ")}` : `did you mean '${similar}'?`;
+  if (similar !== undefined) return `did you mean '${similar}'?`;
+  return Object.hasOwn(FOREIGN, name) ? FOREIGN[name]! : `it has ${known.join(", ")}`;
 }
 
 /** Whether one name becomes the other by one inserted, dropped, replaced or swapped letter, or a unit. */

@@ -51,62 +51,52 @@ export type ReadOptions<Options, Table> = {
 };
 
 /**
- * Checks options, also that there is no unknown one: a misspelt or foreign option must not be ignored. An
- * unknown option whose value is `undefined` counts as left out.
+ * Reads options into an object of its own: each is read once, so a change after that, or a getter that would
+ * throw the next time, has no effect. Fills in the defaults, copies lists, and binds callbacks to the options.
+ * Members of `Object.prototype` are not options. An unknown option, misspelt or of another library, is an
+ * error; if its value is `undefined`, it counts as left out.
  *
- * @param where What takes the options, for the message: `"acquire()"`. With `null`, unknown options are
- * ignored.
+ * @param where What takes the options, for the message: `"acquire()"`.
  * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
  * @throws {RangeError} If one is out of range.
- */
-export function checkOptions<Options extends object>(
-  where: string | null,
-  options: Options,
-  table: OptionTable<Options>,
-): void {
-  if (typeof options !== "object" || options === null) {
-    const is = describe(options);
-    throw new TypeError(`Cannot use the options: they must be an object, but they are ${is}`);
-  }
-  if (where !== null) {
-    for (const name in options) {
-      if (Object.hasOwn(table, name) || options[name] === undefined) continue;
-      const hint = hintFor(name, Object.keys(table));
-      throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
-    }
-  }
-  for (const name in table) {
-    const value = options[name];
-    if (value !== undefined || table[name].isRequired) table[name].check(`'${name}'`, value);
-  }
-}
-
-/**
- * Checks options as {@linkcode checkOptions} does, fills in the defaults, and copies lists: a caller may change
- * its own later.
  */
 export function readTable<Options extends object, Table extends OptionTable<Options>>(
   where: string,
   options: Options,
   table: Table,
 ): ReadOptions<Options, Table> {
-  checkOptions(where, options, table);
+  if (typeof options !== "object" || options === null) {
+    const is = describe(options);
+    throw new TypeError(`Cannot use the options: they must be an object, but they are ${is}`);
+  }
+  refuseUnknown(where, options, table);
   const read: Record<string, unknown> = {};
-  for (const name in table) {
-    const value = options[name as never] ?? table[name]!.default;
-    read[name] = Array.isArray(value) ? [...value] : value;
+  for (const name of Object.keys(table)) {
+    const rule = table[name as keyof Options];
+    const value = copyOf(isOption(options, name) ? options[name as keyof Options] : undefined);
+    if (value !== undefined || rule.isRequired) rule.check(`'${name}'`, value);
+    if (value === undefined) read[name] = rule.default;
+    else read[name] = typeof value === "function" ? value.bind(options) : value;
   }
   return read as ReadOptions<Options, Table>;
 }
 
-/** Copies the options that are in the table, wherever the object has them from: a getter, its prototype. */
-export function pickOptions<Options extends object>(
-  options: Options,
-  table: OptionTable<Options>,
-): Options {
-  const picked: Partial<Options> = {};
-  for (const name in table) if (options[name] !== undefined) picked[name] = options[name];
-  return picked as Options;
+function refuseUnknown(where: string, options: object, table: object): void {
+  for (const name in options) {
+    if (Object.hasOwn(table, name) || !isOption(options, name)) continue;
+    if (options[name as keyof typeof options] === undefined) continue;
+    const hint = hintFor(name, Object.keys(table));
+    throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
+  }
+}
+
+/** Some program or package may have added members to all objects. They are not meant for us. */
+function isOption(options: object, name: string): boolean {
+  return !Object.hasOwn(Object.prototype, name) || Object.hasOwn(options, name);
+}
+
+function copyOf(value: unknown): unknown {
+  return Array.isArray(value) ? [...value] : value;
 }
 
 /** The end of the message about a bad value: `"a string"`, `"null"`. */

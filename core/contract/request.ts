@@ -1,5 +1,5 @@
 /**
- * `request()` of the Web Locks API, on top of acquire and release. The checks of its options are in
+ * `request()` of the Web Locks API, on top of acquire and release. Its options are read in
  * `call_options.ts`.
  *
  * @module
@@ -12,13 +12,13 @@ import type {
   RequestMethod,
   RequestOptions,
 } from "./distributed_lock.ts";
-import { checkRequestOptions } from "./call_options.ts";
+import { readRequestOptions, REQUEST_OPTIONS } from "./call_options.ts";
 import { LeaseLostError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
-import { checkName, describe, notSupported, type OptionTable, pickOptions } from "./options.ts";
+import { checkName, describe, notSupported, type OptionTable } from "./options.ts";
 
 export interface RequestParts {
-  /** The options of `acquire()`. The others are ignored. */
+  /** The options of `acquire()`. */
   readonly options: OptionTable<AcquireOptions>;
   readonly nesting: Nesting;
   /**
@@ -37,28 +37,21 @@ type RequestArguments<T> =
 
 /** Makes the `request()` of a strategy. It rejects as {@linkcode RequestMethod} says. */
 export function requestOn(source: DistributedLock, parts: RequestParts): RequestMethod {
-  return <T>(name: string, ...args: RequestArguments<T>) => request<T>(source, parts, name, args);
-}
-
-async function request<T>(
-  source: DistributedLock,
-  parts: RequestParts,
-  name: string,
-  args: RequestArguments<T>,
-): Promise<T> {
-  checkName(name);
-  const options = args.length === 1 ? {} : args[0] ?? {};
-  // Some forms promise a lease, and without `ifAvailable` there always is one.
-  const callback = args.at(-1) as RequestCallback<T>;
-  if (typeof callback !== "function") {
-    throw new TypeError(
-      `Cannot request lock ${JSON.stringify(name)}: the callback must be a function, ` +
-        `but it is ${describe(callback)}`,
-    );
-  }
-  checkRequestOptions(options);
-  const lease = await acquireAs(options, name, source, parts);
-  return lease === null ? await callback(null) : await runUnder(lease, callback, parts.nesting);
+  const table = { ...parts.options, ...REQUEST_OPTIONS };
+  return async <T>(name: string, ...args: RequestArguments<T>): Promise<T> => {
+    checkName(name);
+    const options = args.length === 1 ? {} : args[0] ?? {};
+    // Some forms promise a lease, and without `ifAvailable` there always is one.
+    const callback = args.at(-1) as RequestCallback<T>;
+    if (typeof callback !== "function") {
+      throw new TypeError(
+        `Cannot request lock ${JSON.stringify(name)}: the callback must be a function, ` +
+          `but it is ${describe(callback)}`,
+      );
+    }
+    const lease = await acquireAs(readRequestOptions(options, table), name, source, parts);
+    return lease === null ? await callback(null) : await runUnder(lease, callback, parts.nesting);
+  };
 }
 
 function acquireAs(
@@ -67,8 +60,7 @@ function acquireAs(
   source: DistributedLock,
   parts: RequestParts,
 ): Promise<Lease | null> {
-  const { ifAvailable, steal } = options;
-  const rest = pickOptions<AcquireOptions>(options, parts.options);
+  const { ifAvailable, steal, ...rest } = options;
   if (ifAvailable) return source.tryAcquire(name, rest);
   if (!steal) return source.acquire(name, rest);
   if (parts.steal === undefined) {

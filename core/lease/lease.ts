@@ -12,6 +12,7 @@
  */
 import type { Lease, LockMode, RenewalLate } from "../contract/distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
+import { recordUse } from "../contract/nesting.ts";
 import { ttl } from "../contract/options.ts";
 import { promiseTry } from "../contract/promise_try.ts";
 import {
@@ -105,6 +106,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
   #endKeep: (() => void) | null = null;
+  /** Whether the code that got it has used it. */
+  #isUsed = false;
 
   /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -135,6 +138,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   get signal(): AbortSignal {
+    this.#use();
     this.#controller ??= new AbortController();
     this.#checkLive();
     if (this.#loss !== null) this.#controller.abort(this.#loss);
@@ -142,6 +146,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   throwIfLost(): void {
+    this.#use();
     this.#throwIfOver("use");
     if (this.#checkProven()) return;
     const cause = new Error("The process was suspended since the service last answered");
@@ -161,9 +166,17 @@ export class ManagedLease implements Lease, ScheduledLease {
     return this.toJSON();
   }
 
-  /** Never rejects: that would hide the error of the block that it ends. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch(() => {});
+  /** Never rejects: that would hide the error of the block that it ends. `await using` reads it at its start. */
+  get [Symbol.asyncDispose](): () => Promise<void> {
+    this.#use();
+    return async () => void await this.release().catch(() => {});
+  }
+
+  /** These members are used by the code that holds the lease, the others perhaps by code that watches it. */
+  #use(): void {
+    if (this.#isUsed) return;
+    this.#isUsed = true;
+    recordUse(this);
   }
 
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
@@ -472,9 +485,9 @@ export class ManagedLease implements Lease, ScheduledLease {
     }
   }
 
-  /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */
+  /** Pauses before a retry. */
   #pause(delayMs: number): Promise<void> {
     const { clock, stopped } = this.#context;
-    return pause(clock, delayMs, AbortSignal.any([stopped]));
+    return pause(clock, delayMs, stopped);
   }
 }

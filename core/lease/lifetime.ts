@@ -78,11 +78,6 @@ export class Lifetime {
     // A disposal that rejects would hide the error of the block that it ends (invariant 6).
     return this.#disposal = promiseTry(close).catch(() => {});
   }
-
-  /** A signal that aborts with the caller's signal, if there is one, and at disposal. */
-  waitSignal(signal?: AbortSignal): AbortSignal {
-    return signal === undefined ? this.ended : AbortSignal.any([signal, this.ended]);
-  }
 }
 
 /** Work that outlives the call that started it, such as a clean-up. Does none of that work itself. */

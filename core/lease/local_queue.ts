@@ -1,12 +1,13 @@
 /**
- * Queues within one process, first in, first out, for both modes. Nothing here knows other processes or
- * leases.
+ * Queues within one process, first in, first out, for both modes. Nothing here knows other processes or leases.
  *
  * @module
  */
 import type { LockMode, WaitInfo } from "../contract/distributed_lock.ts";
+import { unwatchAbort, watchAbort } from "../time/abort_watch.ts";
 import { SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
+import { type ReportedWaiter, WaitReports } from "./wait_reports.ts";
 
 /** A local waiter, as `query()` reports it. */
 export interface LocalWaiter {
@@ -27,10 +28,9 @@ const EXCLUSIVE: Terms = { mode: "exclusive" };
 /** So many waiters get their turns in one step at most. Others may have to wait for the event loop. */
 const MAX_BATCH = 64;
 
-interface QueuedWaiter extends LocalWaiter {
+interface QueuedWaiter extends LocalWaiter, ReportedWaiter {
   readonly terms: Terms;
   grant(turn: Turn): void;
-  reject(reason: unknown): void;
 }
 
 /** The queue of one name: the current turns and the waiters behind them. */
@@ -43,6 +43,10 @@ interface Line {
   seizures: number;
   /** In the order of arrival. The first one does not fit, except while turns are given out. */
   readonly waiters: LinkedSet<QueuedWaiter>;
+  /** How many wait for something else, with a turn already: they are ahead of the waiters. */
+  ahead: number;
+  /** `null` until a waiter has an `onWait`. */
+  reports: WaitReports | null;
   /** Whether the next step goes on giving out turns. */
   isGoingOn: boolean;
 }
@@ -66,15 +70,16 @@ export interface Turn {
 /** A queue per name. A name that has no turn and no waiters uses no memory. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
+  /** While all waiters are rejected, none gets a turn. */
+  #isEnding = false;
 
   /** Returns a turn, or `null` if others have theirs or wait. */
   tryEnter(name: string, terms: Terms = EXCLUSIVE): Turn | null {
     let line = this.#lines.get(name);
     if (line === undefined) {
       line = {
-        ...{ name, turns: 0, isShared: false, seizures: 0 },
-        waiters: new LinkedSet(),
-        isGoingOn: false,
+        ...{ name, turns: 0, isShared: false, seizures: 0, isGoingOn: false },
+        ...{ waiters: new LinkedSet(), ahead: 0, reports: null },
       };
       this.#lines.set(name, line);
     } else if (line.waiters.size > 0 || !fits(line, terms)) return null;
@@ -82,8 +87,8 @@ export class LocalQueue {
   }
 
   /**
-   * Waits for a turn. `onWait` is called once, if the caller has to wait; then `onTurn`, in the step that
-   * grants the turn: only later could another call seize it. It must not throw.
+   * Waits for a turn. `onWait` is called if the caller has to wait, and when its place has changed; then
+   * `onTurn`, in the step that grants the turn: only later could another call seize it. It must not throw.
    *
    * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
    */
@@ -105,28 +110,43 @@ export class LocalQueue {
     }
     const line = this.#lines.get(name)!;
     const { waiters } = line;
-    onWait?.({ position: waiters.size + 1, waiters: waiters.size + 1 });
     return await new Promise<Turn>((resolve, reject) => {
-      const stopListening = () => signal?.removeEventListener("abort", abort);
-      const abort = () => {
+      const leave = () => {
         waiters.delete(waiter);
-        waiter.reject(signal?.reason);
-        this.#admit(line); // it may have held up those behind it
+        line.reports?.leave(waiter);
+        line.reports?.onChange();
+        if (signal !== undefined) unwatchAbort(signal, listener);
       };
+      const listener = { onAborted: () => waiter.reject(signal?.reason) };
       const waiter: QueuedWaiter = {
         terms,
         sinceMs: performance.now(),
         label,
+        onWait,
         grant: (turn) => {
-          stopListening();
+          leave();
           onTurn?.(turn);
           resolve(turn);
         },
-        reject: (reason) => (stopListening(), reject(reason)),
+        reject: (reason) => {
+          leave();
+          reject(reason);
+          this.#admit(line); // it may have held up those behind it
+        },
       };
       waiters.add(waiter);
-      signal?.addEventListener("abort", abort);
+      if (signal !== undefined) watchAbort(signal, listener);
+      line.reports?.onChange();
+      // Last, because `onWait` may end the turn that is waited for.
+      if (onWait !== undefined) (line.reports ??= new WaitReports(line)).enter(waiter);
     });
+  }
+
+  /** The caller that has the turn begins to wait for something else (1), or has ended that (-1). */
+  countAhead(name: string, change: 1 | -1): void {
+    const line = this.#lines.get(name)!;
+    line.ahead += change;
+    line.reports?.onChange();
   }
 
   /** Takes the turns away from the callers that have them, ahead of all waiters. */
@@ -149,12 +169,12 @@ export class LocalQueue {
 
   /** Rejects the waiters of all names. Current turns stay. */
   rejectAll(reason: unknown): void {
+    this.#isEnding = true;
     for (const line of this.#lines.values()) {
-      const waiters = [...line.waiters];
-      for (const waiter of waiters) line.waiters.delete(waiter);
-      for (const waiter of waiters) waiter.reject(reason);
+      for (const waiter of [...line.waiters]) waiter.reject(reason);
       this.#forget(line);
     }
+    this.#isEnding = false;
   }
 
   #grant(line: Line, { mode }: Terms): Turn {
@@ -179,11 +199,11 @@ export class LocalQueue {
 
   /** Gives turns to the first waiters as far as they fit, a batch in each step. */
   #admit(line: Line): void {
+    if (this.#isEnding) return;
     for (let i = 0; i < MAX_BATCH; i++) {
       const next = line.waiters.first;
       if (next === undefined) return this.#forget(line);
       if (!fits(line, next.terms)) return;
-      line.waiters.delete(next);
       next.grant(this.#grant(line, next.terms));
     }
     if (line.isGoingOn) return;

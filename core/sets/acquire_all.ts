@@ -7,8 +7,8 @@
 import {
   ACQUIRE_OPTIONS,
   ATTACHABLE_OPTIONS,
-  checkAcquireOptions,
-  checkAttachableOptions,
+  readAcquireOptions,
+  readAttachableOptions,
   REQUEST_OPTIONS,
 } from "../contract/call_options.ts";
 import type {
@@ -25,12 +25,13 @@ import type {
 import { LeaseLostError, LockTimeoutError } from "../contract/errors.ts";
 import {
   checkName,
-  checkOptions,
   describe,
   notSupported,
   type OptionTable,
-  pickOptions,
+  readTable,
+  required,
 } from "../contract/options.ts";
+import { CallSignal } from "../time/abort_watch.ts";
 import { ANSWER_WITHIN_MS } from "../time/bounded_wait.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
 import { type LeaseSet, leaseSetOf } from "./lease_set.ts";
@@ -119,8 +120,8 @@ export async function acquireAll(
   entries: readonly (string | LockEntry)[],
   options: AnyOptions = {},
 ): Promise<LeaseSet> {
-  const steps = stepsOf("acquireAll()", locks, entries, options);
-  return (await acquireInOrder(locks, steps, options, "acquire"))!;
+  const { read, steps } = readCall("acquireAll()", locks, entries, options);
+  return (await acquireInOrder(locks, steps, read, "acquire"))!;
 }
 
 /**
@@ -162,14 +163,13 @@ export async function tryAcquireAll(
   entries: readonly (string | LockEntry)[],
   options: AnyOptions = {},
 ): Promise<LeaseSet | null> {
-  const steps = stepsOf("tryAcquireAll()", locks, entries, options);
-  return await acquireInOrder(locks, steps, options, "tryAcquire");
+  const { read, steps } = readCall("tryAcquireAll()", locks, entries, options);
+  return await acquireInOrder(locks, steps, read, "tryAcquire");
 }
 
 /**
  * Waits for several locks as {@linkcode acquireAll} does, runs a callback under all of them, and releases them
- * when it has settled. With `ifAvailable` the callback gets `null` if one of the locks is held. Unknown options
- * are ignored, as in `request()`.
+ * when it has settled. With `ifAvailable` the callback gets `null` if one of the locks is held.
  *
  * @example Usage
  * ```ts
@@ -236,13 +236,11 @@ export async function requestAll<T>(
       `Cannot request locks: the callback must be a function, but it is ${describe(callback)}`,
     );
   }
-  checkOptions<Pick<RequestOptions, "steal" | "ifAvailable">>(null, options, REQUEST_OPTIONS);
-  if ((options as RequestOptions).steal) {
+  const { read, steps } = readCall("requestAll()", locks, entries, options, REQUEST_OPTIONS);
+  if ((read as RequestOptions).steal) {
     throw notSupported("Cannot steal several locks: steal them one by one, by request()");
   }
-  const steps = stepsOf(null, locks, entries, options);
-  const method = options.ifAvailable ? "tryAcquire" : "acquire";
-  const set = await acquireInOrder(locks, steps, options, method);
+  const set = await acquireInOrder(locks, steps, read, read.ifAvailable ? "tryAcquire" : "acquire");
   return set === null ? await callback(null) : await runUnder(set, callback);
 }
 
@@ -271,19 +269,20 @@ function throwLoss(set: LeaseSet): void {
 
 // The arguments: all are checked before the first lock is asked for.
 
-const ENTRY_OPTIONS: OptionTable<Omit<LockEntry, "name"> & { name?: string | undefined }> = {
-  name: { default: undefined, isRequired: true, check: (_, value) => checkName(value) },
+const ENTRY_OPTIONS: OptionTable<LockEntry> = {
+  name: required((_, value) => checkName(value)),
   mode: ACQUIRE_OPTIONS.mode,
   limit: ACQUIRE_OPTIONS.limit,
 };
 
-/** The steps in the order of their names. `where` is `null` if unknown options are ignored. */
-function stepsOf(
-  where: string | null,
+/** Reads the options, and the steps in the order of their names. `more`: the options of `requestAll()` only. */
+function readCall(
+  where: string,
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
   options: AnyOptions,
-): Step[] {
+  more: Partial<typeof REQUEST_OPTIONS> = {},
+): { readonly read: AnyOptions; readonly steps: readonly Step[] } {
   if (!Array.isArray(entries)) {
     throw new TypeError(
       `Cannot use the entries: they must be an array, but they are ${describe(entries)}`,
@@ -296,16 +295,16 @@ function stepsOf(
   }
   const { attach } = locks.capabilities;
   const table = attach ? ATTACHABLE_OPTIONS : ACQUIRE_OPTIONS;
-  // Their types differ in `onWait` only, whose rule is the same.
-  checkOptions(where, options as AttachableAcquireOptions, table);
-  const all = pickOptions(options as AttachableAcquireOptions, table);
+  // Its type differs in `onWait` only, whose rule is the same.
+  const read = readTable(where, options as object, { ...table, ...more }) as AnyOptions;
+  const { ifAvailable: _, ...each } = read as AttachableRequestOptions;
+  delete each.steal;
   const steps = entries.map((entry) => {
     const { name, ...own } = typeof entry === "string" ? { name: entry } : entryOf(entry);
     checkName(name);
-    const step = { name, options: { ...all, ...own } };
-    if (attach) checkAttachableOptions(step.options, locks.capabilities);
-    else checkAcquireOptions(step.options, locks.capabilities);
-    return step;
+    const terms = { ...each, ...own };
+    const readOptions = attach ? readAttachableOptions : readAcquireOptions;
+    return { name, options: readOptions(terms, locks.capabilities) };
   });
   steps.sort((a, b) => a.name < b.name ? -1 : 1);
   for (const [i, { name }] of steps.entries()) {
@@ -314,7 +313,7 @@ function stepsOf(
       `Cannot acquire lock ${JSON.stringify(name)} twice in a set: name each lock once`,
     );
   }
-  return steps;
+  return { read, steps };
 }
 
 /** An entry with a mode or a limit takes neither from the options. */
@@ -326,8 +325,7 @@ function entryOf(entry: LockEntry): LockEntry {
       }`,
     );
   }
-  checkOptions("an entry", entry, ENTRY_OPTIONS as OptionTable<LockEntry>);
-  const { name, mode, limit } = entry;
+  const { name, mode, limit } = readTable("an entry", entry, ENTRY_OPTIONS) as LockEntry;
   return mode === undefined && limit === undefined ? { name } : { name, mode, limit };
 }
 
@@ -340,9 +338,7 @@ async function acquireInOrder(
   options: AnyOptions,
   method: "acquire" | "tryAcquire",
 ): Promise<LeaseSet | null> {
-  const { waitMs, maxHoldMs, onWait } = options;
-  // A signal of its own: adding a listener to a signal takes longer, the more it has.
-  const signal = options.signal === undefined ? undefined : AbortSignal.any([options.signal]);
+  const { signal, waitMs, maxHoldMs, onWait } = options;
   const startMs = SYSTEM_CLOCK.now();
   const held: Lease[] = [];
   try {
@@ -350,15 +346,14 @@ async function acquireInOrder(
       const leftMs = waitMs === undefined
         ? undefined
         : Math.max(0, Math.ceil(startMs + waitMs - SYSTEM_CLOCK.now()));
-      const losses = held.map((lease) => lease.signal);
-      const ends = signal === undefined ? losses : [signal, ...losses];
+      const call = new CallSignal(signal, ...held.map((lease) => lease.signal));
       const lease = await locks[method](name, {
         ...options,
         waitMs: leftMs,
         maxHoldMs: undefined,
-        signal: ends.length === 0 ? undefined : AbortSignal.any(ends),
+        signal: call.signal,
         onWait: onWait && ((info) => onWait(name, info)),
-      });
+      }).finally(() => call.end());
       if (lease === null) {
         await releaseAll(held, signal);
         return null;

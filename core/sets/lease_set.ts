@@ -5,6 +5,7 @@
  */
 import type { Lease } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
+import { CallSignal } from "../time/abort_watch.ts";
 
 /**
  * The leases that `acquireAll()` has acquired. The loss of one ends the set: stop the work that it protects,
@@ -56,7 +57,7 @@ export function leaseSetOf(held: readonly Lease[]): LeaseSet {
     get signal() {
       // Each getter checks the clock: it finds a lost lease even if no timer has run yet.
       const signals = held.map((lease) => lease.signal);
-      return signal ??= AbortSignal.any(signals);
+      return signal ??= new CallSignal(...signals).signal;
     },
     get remainingMs() {
       return Math.min(...held.map((lease) => lease.remainingMs));

@@ -6,6 +6,7 @@
  */
 import type { Lease, LockMode } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
+import { CallSignal } from "../time/abort_watch.ts";
 import { type Cancel, type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 
 /** A lease that is held for `maxHoldMs` from now at most. */
@@ -14,8 +15,8 @@ export class LimitedLease implements Lease {
   readonly #clock: Clock;
   readonly #endMs: number;
   readonly #cancel: Cancel;
-  readonly #controller = new AbortController();
-  readonly #signal: AbortSignal;
+  readonly #signal: CallSignal;
+  #loss: LeaseLostError | null = null;
   #isReleased = false;
 
   constructor(inner: Lease, maxHoldMs: number, clock: Clock = SYSTEM_CLOCK) {
@@ -23,8 +24,8 @@ export class LimitedLease implements Lease {
     this.#clock = clock;
     this.#endMs = clock.now() + maxHoldMs;
     this.#cancel = clock.schedule(() => this.#checkTime(), maxHoldMs);
-    this.#signal = AbortSignal.any([inner.signal, this.#controller.signal]);
-    this.#signal.addEventListener("abort", () => this.#cancel(), { once: true });
+    this.#signal = new CallSignal(inner.signal);
+    this.#signal.signal.addEventListener("abort", () => this.#cancel(), { once: true });
   }
 
   get name(): string {
@@ -45,12 +46,12 @@ export class LimitedLease implements Lease {
 
   get signal(): AbortSignal {
     this.#checkTime();
-    return this.#signal;
+    return this.#signal.signal;
   }
 
   get remainingMs(): number {
     this.#checkTime();
-    if (this.#controller.signal.aborted) return 0;
+    if (this.#loss !== null) return 0;
     return Math.min(this.#inner.remainingMs, this.#endMs - this.#clock.now());
   }
 
@@ -59,18 +60,16 @@ export class LimitedLease implements Lease {
   }
 
   throwIfLost(): void {
-    this.#checkTime();
-    this.#controller.signal.throwIfAborted();
+    this.#throwIfOver();
     this.#inner.throwIfLost();
   }
 
   async renew(ttlMs?: number): Promise<void> {
-    this.#checkTime();
-    this.#controller.signal.throwIfAborted();
+    this.#throwIfOver();
     try {
       await this.#inner.renew(ttlMs);
     } finally {
-      this.#controller.signal.throwIfAborted(); // the caller would see "released"
+      this.#throwIfOver(); // reports the loss; otherwise the caller would see "released"
     }
   }
 
@@ -78,8 +77,9 @@ export class LimitedLease implements Lease {
     this.#checkTime();
     this.#isReleased = true;
     this.#cancel();
+    this.#signal.end();
     const isOurs = await this.#inner.release();
-    return isOurs && !this.#controller.signal.aborted;
+    return isOurs && this.#loss === null;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -100,8 +100,15 @@ export class LimitedLease implements Lease {
   #checkTime(): void {
     if (this.#isReleased || this.#clock.now() < this.#endMs) return;
     // The inner getter checks the clock, too: an earlier loss is the one that counts.
-    if (this.#inner.signal.aborted || this.#controller.signal.aborted) return;
-    this.#controller.abort(new LeaseLostError(this.name, "max-hold"));
+    if (this.#loss !== null || this.#inner.signal.aborted) return;
+    this.#loss = new LeaseLostError(this.name, "max-hold");
+    this.#signal.abort(this.#loss);
+    this.#signal.end();
     this.#inner.release().catch(() => {});
+  }
+
+  #throwIfOver(): void {
+    this.#checkTime();
+    if (this.#loss !== null) throw this.#loss;
   }
 }

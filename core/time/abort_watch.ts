@@ -1,5 +1,8 @@
 /**
- * Many calls that wait for the same abort signal. A wait for one promise is `abortable()` in `clock.ts`.
+ * Calls that wait for an abort signal which many others wait for, too, perhaps as long as the process lives.
+ * All code that waits for a signal of somebody else goes through here: thousands of listeners on one
+ * `AbortSignal` are slow, as it looks through all of them to add or remove one; and Node 22 stalls for
+ * seconds after some 10,000 signals that `AbortSignal.any()` has made of one that lives on.
  *
  * @module
  */
@@ -8,39 +11,62 @@ export interface AbortListener {
   onAborted(): void;
 }
 
-/**
- * One event listener per signal. Thousands of listeners on one `AbortSignal` are slow: it looks through
- * all of them to add or remove one.
- */
-export class AbortWatch {
-  readonly #signals = new Map<
-    AbortSignal,
-    { readonly listeners: Set<AbortListener>; readonly onAbort: () => void }
-  >();
+interface Watch {
+  readonly listeners: Set<AbortListener>;
+  readonly onAbort: () => void;
+}
 
-  /** Notifies the listener when the signal aborts, not if it is aborted already. */
-  add(signal: AbortSignal, listener: AbortListener): void {
-    const watched = this.#signals.get(signal) ?? this.#watch(signal);
-    watched.listeners.add(listener);
-  }
+/** One event listener per signal. A signal that nobody waits for has none. */
+const watches = new WeakMap<AbortSignal, Watch>();
 
-  delete(signal: AbortSignal, listener: AbortListener): void {
-    const watched = this.#signals.get(signal);
-    if (watched === undefined) return;
-    watched.listeners.delete(listener);
-    if (watched.listeners.size > 0) return;
-    signal.removeEventListener("abort", watched.onAbort);
-    this.#signals.delete(signal);
-  }
-
-  #watch(signal: AbortSignal) {
+/** Notifies the listener when the signal aborts, not if it is aborted already. */
+export function watchAbort(signal: AbortSignal, listener: AbortListener): void {
+  let watch = watches.get(signal);
+  if (watch === undefined) {
     const listeners = new Set<AbortListener>();
     const onAbort = () => {
-      for (const listener of [...listeners]) listener.onAborted();
+      for (const each of [...listeners]) if (listeners.has(each)) each.onAborted();
     };
-    const watched = { listeners, onAbort };
+    watches.set(signal, watch = { listeners, onAbort });
     signal.addEventListener("abort", onAbort);
-    this.#signals.set(signal, watched);
-    return watched;
+  }
+  watch.listeners.add(listener);
+}
+
+export function unwatchAbort(signal: AbortSignal, listener: AbortListener): void {
+  const watch = watches.get(signal);
+  if (watch === undefined) return;
+  watch.listeners.delete(listener);
+  if (watch.listeners.size > 0) return;
+  signal.removeEventListener("abort", watch.onAbort);
+  watches.delete(signal);
+}
+
+/** The signal of one call: aborts when one of the signals does that end the call, until `end()`. */
+export class CallSignal implements AbortListener {
+  readonly #controller = new AbortController();
+  readonly #sources: readonly AbortSignal[];
+
+  constructor(...sources: readonly (AbortSignal | undefined)[]) {
+    this.#sources = sources.filter((source) => source !== undefined);
+    for (const source of this.#sources) watchAbort(source, this);
+    if (this.#sources.some(({ aborted }) => aborted)) this.onAborted();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  abort(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
+  onAborted(): void {
+    this.abort(this.#sources.find(({ aborted }) => aborted)?.reason);
+  }
+
+  /** The call is over. Must be called, or the signals keep this one. */
+  end(): void {
+    for (const source of this.#sources) unwatchAbort(source, this);
   }
 }

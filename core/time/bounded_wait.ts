@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { CallSignal } from "./abort_watch.ts";
 import { abortable, type Clock, TIMED_OUT, within } from "./clock.ts";
 import type {
   AcquireOptions,
@@ -12,6 +13,7 @@ import type {
   WaitInfo,
 } from "../contract/distributed_lock.ts";
 import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
+import { promiseTry } from "../contract/promise_try.ts";
 import { RETRY_MS } from "./outage_budget.ts";
 
 /** How long, in ms, the service may take to answer at the end of a wait. */
@@ -20,6 +22,8 @@ export const ANSWER_WITHIN_MS = 1_000;
 const LIMIT_MS = ANSWER_WITHIN_MS + RETRY_MS;
 /** That time passes in so many steps, so that a blocked event loop uses up one of them at most. */
 const STEPS = 7;
+/** On a busy machine the strategy's own limit may be late, and its error says more than ours. */
+const PATIENT_STEPS = 2 * STEPS;
 
 /** The calls of a strategy that a bounded wait is made of. */
 export interface WaitSource<Options extends AcquireOptions> {
@@ -68,7 +72,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
     const { waitMs = 0 } = options;
     const call = new EndableCall(this.#source, waitMs === 0 ? "tryOnce" : "wait", name, options);
     const lease = waitMs === 0
-      ? await this.#inTime(call.lease)
+      ? await this.#inTime(call.lease, PATIENT_STEPS)
       : await within(this.#clock, call.lease, waitMs);
     if (lease !== TIMED_OUT) return lease;
     if (call.isAnswered) return await call.leave();
@@ -76,7 +80,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
     // Without a first answer nobody knows whether the lock is free. The look explains an outage.
     const look = this.#look(name, options.signal);
     look.catch(() => {}); // of interest only if the call stays without an answer
-    await this.#inTime(call.answered()).catch(() => {});
+    await this.#inTime(call.answered(), STEPS).catch(() => {});
     const late = await call.leave();
     if (late !== null || call.isAnswered) return late;
     const { holders } = await look;
@@ -88,7 +92,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
    * Waits for an answer of the service. While the event loop is blocked, requests are not sent and answers
    * are not read: that is not the service's fault.
    */
-  async #inTime<T>(answer: Promise<T>, steps = STEPS): Promise<T | typeof TIMED_OUT> {
+  async #inTime<T>(answer: Promise<T>, steps: number): Promise<T | typeof TIMED_OUT> {
     for (let i = 0; i < steps; i++) {
       const result = await within(this.#clock, answer, LIMIT_MS / STEPS);
       if (result !== TIMED_OUT) return result;
@@ -100,14 +104,12 @@ export class BoundedWaits<Options extends AcquireOptions> {
   #look(name: string, signal: AbortSignal | undefined): Promise<LockSnapshot> {
     let look = this.#looks.get(name);
     if (look === undefined) {
-      // On a busy machine the strategy's own limit may be late, and its error says more than ours.
-      look = this.#inTime(this.#source.look(name), 2 * STEPS)
+      look = this.#inTime(this.#source.look(name), PATIENT_STEPS)
         .then((snapshot) => snapshot === TIMED_OUT ? unanswered(name) : snapshot)
         .finally(() => this.#looks.delete(name));
       this.#looks.set(name, look);
     }
-    // A signal of its own: adding a listener to a signal takes longer, the more it has.
-    return signal === undefined ? look : abortable(look, AbortSignal.any([signal]));
+    return signal === undefined ? look : abortable(look, signal);
   }
 }
 
@@ -124,7 +126,7 @@ class EndableCall<Options extends AcquireOptions> {
   readonly lease: Promise<Lease | null>;
   /** Whether the service has answered that somebody else holds the lock. */
   isAnswered = false;
-  readonly #end = new AbortController();
+  readonly #signal: CallSignal;
   readonly #held = Promise.withResolvers<void>();
 
   constructor(
@@ -133,14 +135,15 @@ class EndableCall<Options extends AcquireOptions> {
     name: string,
     options: Options,
   ) {
-    const { signal: ended } = this.#end;
-    const signal = options.signal === undefined ? ended : AbortSignal.any([options.signal, ended]);
+    const { signal } = this.#signal = new CallSignal(options.signal);
     const onWait = (info: WaitInfo) => {
       this.isAnswered = true;
       this.#held.resolve();
       options.onWait?.(info);
     };
-    this.lease = source[method](name, { ...options, waitMs: undefined, signal, onWait });
+    const terms = { ...options, waitMs: undefined, signal, onWait };
+    this.lease = promiseTry<Lease | null>(() => source[method](name, terms))
+      .finally(() => this.#signal.end());
   }
 
   /** Settles when the service has answered. */
@@ -151,7 +154,7 @@ class EndableCall<Options extends AcquireOptions> {
   /** Ends the call. Resolves with `null`, or with a lease that was granted at the very end. */
   async leave(): Promise<Lease | null> {
     const reason = new DOMException("The time of the wait is over", "TimeoutError");
-    this.#end.abort(reason);
+    this.#signal.abort(reason);
     try {
       return await this.lease;
     } catch (error) {

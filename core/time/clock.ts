@@ -5,6 +5,8 @@
  * @module
  */
 
+import { unwatchAbort, watchAbort } from "./abort_watch.ts";
+
 /** Both clocks, read at the same moment. */
 export interface Instant {
   /** Monotonic time in ms. It stands still while the machine sleeps. */
@@ -103,11 +105,12 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   return new Promise((resolve) => {
     const end = () => {
       cancel();
-      signal?.removeEventListener("abort", end);
+      if (signal !== undefined) unwatchAbort(signal, listener);
       resolve();
     };
+    const listener = { onAborted: end };
     const cancel = clock.schedule(end, delayMs);
-    signal?.addEventListener("abort", end);
+    if (signal !== undefined) watchAbort(signal, listener);
   });
 }
 
@@ -162,11 +165,11 @@ export async function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal)
     throw signal.reason;
   }
   const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener("abort", abort);
+  const listener = { onAborted: () => reject(signal.reason) };
+  watchAbort(signal, listener);
   try {
     return await Promise.race([promise, aborted]);
   } finally {
-    signal.removeEventListener("abort", abort);
+    unwatchAbort(signal, listener);
   }
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { unwatchAbort, watchAbort } from "./abort_watch.ts";
 import { type Cancel, type Clock, pause } from "./clock.ts";
 import { LockSetupError, LockUnavailableError } from "../contract/errors.ts";
 
@@ -141,16 +142,16 @@ export class OutageBudget {
     };
     this.outageSinceMs ??= startMs;
     let cancel = step(startMs);
-    const abort = () => fail(signal!.reason);
+    const listener = { onAborted: () => fail(signal!.reason) };
     const end = () => {
       cancel();
-      signal?.removeEventListener("abort", abort);
+      if (signal !== undefined) unwatchAbort(signal, listener);
     };
     const fail = (error: unknown) => {
       end();
       reject(error);
     };
-    signal?.addEventListener("abort", abort);
+    if (signal !== undefined) watchAbort(signal, listener);
     request.then((answer) => {
       end();
       resolve(answer);
@@ -158,7 +159,7 @@ export class OutageBudget {
       skip(0);
       fail(error);
     });
-    if (signal?.aborted) abort();
+    if (signal?.aborted) listener.onAborted();
     return promise;
   }
 

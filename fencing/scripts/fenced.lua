@@ -1,4 +1,4 @@
--- Compares a fencing token with the greatest one, remembers it, and runs a command under it: one step.
+-- Compares a fencing token with the greatest one, and runs a command under it: one step.
 --
 -- KEYS[1] greatest token so far; the keys after it are those of the command
 -- ARGV[1] token (decimal digits)   ARGV[2] 'raise', or 'check': the token is not remembered
@@ -22,6 +22,8 @@ if greatest_token then
   if is_shorter or is_less then return { STALE, greatest_token } end
 end
 -- The token is written first: if Redis refuses that (memory is full), the command must not run.
-if action == 'raise' and token ~= greatest_token then redis.call('SET', greatest_token_key, token) end
+if action == 'raise' and token ~= greatest_token then
+  redis.call('SET', greatest_token_key, token)
+end
 if not command then return { DONE } end
 return { DONE, redis.call(unpack(all_arguments, COMMAND_INDEX)) }

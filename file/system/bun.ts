@@ -6,7 +6,7 @@
 import process from "node:process";
 import { SetupFailure } from "../failures.ts";
 import { BunInotify, type InotifyFunctions } from "./bun_inotify.ts";
-import { firstOf, load } from "./flock.ts";
+import { firstOf } from "./flock.ts";
 import { nodeFileSystem, type SystemCalls } from "./node_fs.ts";
 import type { FileSystem } from "./port.ts";
 
@@ -55,7 +55,10 @@ let loaded: SystemCalls | null = null;
 
 function loadCalls(): SystemCalls {
   try {
-    return open(load<BunFfi>("bun:ffi"), process.platform === "darwin" ? MACOS : LINUX);
+    // Not imported: no other runtime has it.
+    const ffi = process.getBuiltinModule("bun:ffi") as unknown as BunFfi | undefined;
+    if (ffi === undefined) throw new Error("there is no such module");
+    return open(ffi, process.platform === "darwin" ? MACOS : LINUX);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : cause;
     throw new SetupFailure(

@@ -29,7 +29,8 @@ export function chooseFileSystem(runtime: Runtime = process): FileSystem {
     return fileSystemOf(runtime);
   } catch (cause) {
     if (!(cause instanceof SetupFailure)) throw cause;
-    throw new LockSetupError(`Cannot create a FileLock: ${cause.message}`, undefined, { cause });
+    const options = cause.cause === undefined ? {} : { cause: cause.cause };
+    throw new LockSetupError(`Cannot create a FileLock: ${cause.message}`, undefined, options);
   }
 }
 

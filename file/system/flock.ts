@@ -4,9 +4,7 @@
  *
  * @module
  */
-import { createRequire } from "node:module";
 import { constants } from "node:os";
-import process from "node:process";
 
 /** Calls `flock`. Returns 0, or the `errno` of a failure. */
 export type Flock = (fd: number, operation: number) => number;
@@ -39,21 +37,6 @@ export function unlockBy(flock: Flock, fd: number): void {
 function failure(errno: number): Error {
   const code = Object.entries(constants.errno).find(([, number]) => number === errno)?.[0];
   return Object.assign(new Error(`flock failed: ${code ?? "unknown"} (errno ${errno})`), { code });
-}
-
-/** The path of this file, where a bundler has made it CommonJS: `import.meta.url` is empty there. */
-declare const __filename: string | undefined;
-
-/**
- * Loads a module that only one runtime has, or that must be installed.
- *
- * @throws {Error} If it is not found from this file, nor from the script that the process runs: a bundler
- * may have moved this file.
- */
-export function load<T>(specifier: string): T {
-  const own = typeof __filename === "string" ? __filename : undefined;
-  const paths = [import.meta.url, own, process.argv[1]].filter((path) => path !== undefined);
-  return firstOf(paths, (path) => createRequire(path)(specifier) as T);
 }
 
 /** The first result that is no error; throws the first error if there is none. */

@@ -4,8 +4,8 @@
  * @module
  */
 import process from "node:process";
+import { loadPackage, PackageNotFound } from "../../packages/load_package.ts";
 import { SetupFailure } from "../failures.ts";
-import { load } from "./flock.ts";
 import { nodeFileSystem, type SystemCalls } from "./node_fs.ts";
 import { type Define, nodeInotify } from "./node_inotify.ts";
 import type { FileSystem } from "./port.ts";
@@ -32,7 +32,7 @@ let loaded: SystemCalls | null = null;
 
 function loadCalls(): SystemCalls {
   try {
-    const koffi = load<Koffi>("koffi");
+    const koffi = loadPackage<Koffi>("koffi");
     const library = koffi.load(null);
     const flock = library.func("int flock(int fd, int operation)");
     return {
@@ -42,12 +42,11 @@ function loadCalls(): SystemCalls {
         : null,
     };
   } catch (cause) {
-    const why = (cause as { code?: string } | null)?.code === "MODULE_NOT_FOUND"
-      ? "is not installed"
-      : `does not work here (${cause instanceof Error ? cause.message : cause})`;
+    const why = cause instanceof PackageNotFound
+      ? `is not installed where ${cause.places} can find it: run \`npm install koffi\``
+      : `does not work here (${cause instanceof Error ? cause.message : cause}): install it again`;
     throw new SetupFailure(
-      `on Node it locks files with the package "koffi", which ${why}: run \`npm install koffi\`, or ` +
-        "choose another strategy",
+      `on Node it locks files with the package "koffi", which ${why}, or choose another strategy`,
       { cause },
     );
   }

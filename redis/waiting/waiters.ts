@@ -12,7 +12,7 @@ import type { RedisCommands } from "../protocol/commands.ts";
 import { hasSameOwnerId, type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
-import { AbortWatch } from "../../core/time/abort_watch.ts";
+import { unwatchAbort, watchAbort } from "../../core/time/abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import { type Waiter, WaitingRoom } from "./waiting_room.ts";
 
@@ -25,7 +25,6 @@ export class Waiters implements InboxListener {
   readonly #claimMs: number;
   /** By owner value. */
   readonly #waiters = new Map<string, Waiter>();
-  readonly #aborts = new AbortWatch();
   /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
 
@@ -46,7 +45,7 @@ export class Waiters implements InboxListener {
   /** Passes messages for the waiter's owner value to it from now on. The caller's signal ends the call. */
   add(waiter: Waiter, signal?: AbortSignal): void {
     this.#waiters.set(waiter.value, waiter);
-    if (signal !== undefined) this.#aborts.add(signal, waiter);
+    if (signal !== undefined) watchAbort(signal, waiter);
   }
 
   /**
@@ -55,7 +54,7 @@ export class Waiters implements InboxListener {
    */
   remove(waiter: Waiter, signal?: AbortSignal): void {
     this.#waiters.delete(waiter.value);
-    if (signal !== undefined) this.#aborts.delete(signal, waiter);
+    if (signal !== undefined) unwatchAbort(signal, waiter);
     const room = this.#rooms.get(waiter.keys.lock);
     if (room === undefined) return;
     room.dequeue(waiter);

@@ -3,9 +3,14 @@
  *
  * @module
  */
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import type { AcquireOptions, QueryOptions } from "../../mod.ts";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import type { AcquireOptions, Lease, LockSnapshot, QueryOptions } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
+import { within } from "./bounds.ts";
+import { waitUntil } from "../servers/wait.ts";
+
+/** Longer than any of these tests, in ms. */
+const WAIT_MS = 600_000;
 
 const BAD_NAMES: [unknown, typeof TypeError | typeof RangeError][] = [
   [undefined, TypeError],
@@ -100,13 +105,17 @@ export function argumentsSuite(harness: Harness): void {
 
   behaviour(
     harness,
-    "acquire(), tryAcquire() and query() reject unknown options; the error names ours",
+    "acquire(), tryAcquire(), request() and query() reject unknown options; the error names ours",
     async (arena) => {
       const lock = await arena.client();
       for (const [unknown, ours] of UNKNOWN_OPTIONS) {
         const [name] = Object.keys(unknown);
-        for (const method of ["acquire", "tryAcquire"] as const) {
-          const error = await assertRejects(() => lock[method]("n", unknown), TypeError);
+        const calls = [() => lock.acquire("n", unknown), () => lock.tryAcquire("n", unknown)];
+        if (name !== "ifAvailable" && name !== "steal") {
+          calls.push(() => lock.request("n", unknown, (lease) => lease));
+        }
+        for (const call of calls) {
+          const error = await assertRejects(call, TypeError);
           assertStringIncludes(error.message, `'${name}'`);
           assertStringIncludes(error.message, ours);
         }
@@ -121,13 +130,90 @@ export function argumentsSuite(harness: Harness): void {
     },
   );
 
-  behaviour(harness, "request() ignores unknown options, as Web Locks does", async (arena) => {
-    const lock = await arena.client();
-    const options = { timeout: 5_000, mode: "exclusive" } as const;
-    assertEquals(await lock.request("n", options, (lease) => lease.name), "n");
-    const ifAvailable = { ...options, ifAvailable: true };
-    assertEquals(await lock.request("n", ifAvailable, (lease) => lease?.name), "n");
-    if (!harness.capabilities.steal) return;
-    assertEquals(await lock.request("n", { ...options, steal: true }, ({ name }) => name), "n");
+  behaviour(
+    harness,
+    "acquire(), tryAcquire() and request() read each option once, also those of a prototype",
+    async (arena) => {
+      const lock = await arena.client();
+      const { signal } = new AbortController();
+      const values = {
+        signal,
+        waitMs: WAIT_MS,
+        label: "call",
+        autoRenew: true,
+        maxHoldMs: WAIT_MS,
+      };
+      for (const method of ["acquire", "tryAcquire"] as const) {
+        const lease = await lock[method]("n", readableOnce(values));
+        const [holder] = (await lock.query("n")).holders;
+        assertEquals(holder?.label ?? "call", "call");
+        assertEquals(await lease!.release(), true);
+      }
+      const options = readableOnce({ ...values, ifAvailable: true });
+      assertEquals(await lock.request("n", options, (lease) => lease?.name), "n");
+      assertEquals(await arena.residue(), []);
+    },
+  );
+
+  behaviour(
+    harness,
+    "acquire() ignores a change of its options while it waits, and calls onWait as their method",
+    async (arena) => {
+      const lock = await arena.client();
+      const held = await lock.acquire("n");
+      let waits: unknown;
+      const options = {
+        label: "before",
+        maxHoldMs: WAIT_MS as unknown,
+        onWait() {
+          waits = this;
+        },
+      };
+      const waiting = lock.acquire("n", options as AcquireOptions);
+      await waitUntil("it waits", () => waits !== undefined);
+      assert(waits === options);
+      Object.assign(options, { label: "after\n", maxHoldMs: "abc", onWait: null, waitMs: 0 });
+      await held.release();
+      await using lease = await within("the waiter is granted", waiting);
+      assert(lease.remainingMs > 0, `${lease.remainingMs} ms`);
+      const [holder] = (await lock.query("n")).holders;
+      assertEquals(holder?.label ?? "before", "before");
+    },
+  );
+
+  behaviour(
+    harness,
+    "a call does not take a member of Object.prototype for an option",
+    async (arena) => {
+      const lock = await arena.client();
+      await (await lock.acquire("n")).release();
+      const polluted: Record<string, unknown> = Object.prototype as never;
+      const calls: Promise<unknown>[] = [];
+      try {
+        Object.assign(polluted, { foo: 1, label: 5 });
+        calls.push(lock.acquire("a"), lock.tryAcquire("b", {}), lock.query("c"));
+        calls.push(lock.request("d", () => "done"));
+      } finally {
+        delete polluted.foo;
+        delete polluted.label;
+      }
+      const [a, b, c, done] = await Promise.all(calls);
+      assertEquals([(c as LockSnapshot).holders, done], [[], "done"]);
+      for (const lease of [a, b]) assertEquals(await (lease as Lease).release(), true);
+    },
+  );
+}
+
+/** Options on a prototype, as getters that throw when they are read for the second time. */
+function readableOnce<Options extends object>(values: Options): Options {
+  const read = new Set<string>();
+  const getters = Object.entries(values).map(([name, value]) => {
+    const get = () => {
+      if (read.has(name)) throw new Error(`${name} was read twice`);
+      read.add(name);
+      return value;
+    };
+    return [name, { get, enumerable: true }];
   });
+  return Object.create(Object.defineProperties({}, Object.fromEntries(getters)));
 }

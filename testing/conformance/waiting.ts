@@ -12,6 +12,8 @@ import { SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** Longer than the interval, in ms, at which any strategy asks again. */
 const ASKED_AGAIN_MS = 1_200;
+/** Longer than any of these tests, in ms. */
+const LONG_WAIT_MS = 600_000;
 
 /** Calls `acquire()`; resolves when the strategy has called `onWait`. */
 async function queue(
@@ -121,6 +123,32 @@ export function waitingSuite(harness: Harness): void {
     },
   );
 
+  behaviour(
+    harness,
+    "acquire(), tryAcquire() and request() reject when the signal aborts in the same tick, and the lock is free",
+    async (arena) => {
+      const lock = await arena.client();
+      await (await lock.acquire("n")).release();
+      const calls: ((signal: AbortSignal) => Promise<unknown>)[] = [
+        (signal) => lock.acquire("n", { signal }),
+        (signal) => lock.acquire("n", { signal, waitMs: LONG_WAIT_MS }),
+        (signal) => lock.acquire("n", { signal, waitMs: 0 }),
+        (signal) => lock.tryAcquire("n", { signal }),
+        (signal) => lock.tryAcquire("n", { signal, waitMs: LONG_WAIT_MS }),
+        (signal) => lock.request("n", { signal }, () => {}),
+      ];
+      for (const [i, call] of calls.entries()) {
+        const abort = new AbortController();
+        const reason = new Error(`too late ${i}`);
+        const calling = call(abort.signal);
+        abort.abort(reason);
+        const thrown = await within("the call ends", calling).then(() => null, (error) => error);
+        assert(thrown === reason, `call ${i}: ${thrown}`);
+        await (await within("the lock is free", lock.acquire("n"))).release();
+      }
+    },
+  );
+
   behaviour(harness, "acquire() ignores its signal after the grant", async (arena) => {
     const abort = new AbortController();
     await using lease = await (await arena.client()).acquire("n", { signal: abort.signal });
@@ -141,6 +169,27 @@ export function waitingSuite(harness: Harness): void {
     await using next = await within("the lock is free", a.acquire("n"));
     next.throwIfLost();
   });
+
+  behaviour(
+    harness,
+    "acquire() whose own onWait releases the lock is granted it, and one that aborts itself ends",
+    async (arena) => {
+      const lock = await arena.client();
+      const held = await lock.acquire("n");
+      const released = Promise.withResolvers<boolean>();
+      const onWait = () => released.resolve(held.release());
+      const next = await within("it is granted", lock.acquire("n", { onWait }));
+      assertEquals(await released.promise, true);
+      const abort = new AbortController();
+      const aborted = lock.acquire("n", {
+        signal: abort.signal,
+        onWait: () => abort.abort(new Error("enough")),
+      });
+      await within("it ends", assertRejects(() => aborted, Error, "enough"));
+      assertEquals(await next.release(), true);
+      await waitUntil("nobody waits", async () => (await lock.query("n")).waiterCount === 0);
+    },
+  );
 
   behaviour(
     harness,

@@ -54,9 +54,20 @@ export function withServers(example: Example, { address, origin }: ExamplePlace)
     const problem = kind === server ? `must name its server ${name}` : `must not name ${name}`;
     throw new Error(`${placeOf(example)}: the example ${problem}, which the tests replace`);
   }
-  const { code } = example;
-  const own = server === "none" ? code : code.replaceAll(ADDRESSES[server], address!);
-  return own.replaceAll(OWN_PORT, String(freePort())).replaceAll(OTHER_SERVICE, origin);
+  return replaceEach(example.code, {
+    ...server === "none" ? {} : { [ADDRESSES[server]]: address! },
+    [OWN_PORT]: String(freePort()),
+    [OTHER_SERVICE]: origin,
+  });
+}
+
+/**
+ * Replaces names in a text, all in one pass: a port such as 18080 that takes the place of one name contains
+ * another.
+ */
+export function replaceEach(text: string, places: Readonly<Record<string, string>>): string {
+  const names = Object.keys(places).map((name) => name.replaceAll(".", "\\."));
+  return text.replaceAll(new RegExp(names.join("|"), "g"), (name) => places[name]!);
 }
 
 /**

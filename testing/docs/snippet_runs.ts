@@ -13,6 +13,7 @@ import { freePort } from "../servers/ports.ts";
 import { pause } from "../servers/wait.ts";
 import { CONDITION_BOUND_MS } from "../time.ts";
 import { parseCurl } from "./curl.ts";
+import { replaceEach } from "./examples.ts";
 import type { SnippetFolder, SnippetRuntime } from "./snippet_runtimes.ts";
 
 /** The servers that a snippet connects to. */
@@ -70,10 +71,12 @@ export function withPlace(snippet: Snippet, place: SnippetPlace, port: number): 
     const problem = kind === server ? `must name its server ${name}` : `must not name ${name}`;
     throw new Error(`${titleOf(snippet)}: the snippet ${problem}, which the tests replace`);
   }
-  const replaced = (text: string) => {
-    const own = server === "none" ? text : text.replaceAll(ADDRESSES[server], place.address!);
-    return own.replaceAll(OWN_PORT, String(port)).replaceAll(OTHER_SERVICE, place.origin);
+  const places = {
+    ...server === "none" ? {} : { [ADDRESSES[server]]: place.address! },
+    [OWN_PORT]: String(port),
+    [OTHER_SERVICE]: place.origin,
   };
+  const replaced = (text: string) => replaceEach(text, places);
   const { use } = snippet;
   const replacedUse = "curl" in use ? { ...use, curl: replaced(use.curl) } : use;
   return { ...snippet, code: replaced(snippet.code), use: replacedUse };

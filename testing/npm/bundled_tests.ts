@@ -5,7 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { installPackages } from "./install.ts";
+import { installPackages, installTogether } from "./install.ts";
 import { linkedProject, PACKAGE, type Project } from "./project.ts";
 import { readReports, type TestReport } from "./reports.ts";
 import { KOFFI, NODE_22, type NpmRuntime, programOf } from "./runtimes.ts";
@@ -65,16 +65,6 @@ export async function bundleTests(
     },
     [Symbol.asyncDispose]: () => project[Symbol.asyncDispose](),
   };
-}
-
-/** Installs packages in one folder, so that they find each other. */
-async function installTogether(
-  packages: Readonly<Record<string, string>>,
-): Promise<(readonly [name: string, folder: string])[]> {
-  const names = Object.keys(packages);
-  if (names.length === 0) return [];
-  const folder = await installPackages(Object.values(packages));
-  return names.map((name) => [name, `${folder}/${name}`]);
 }
 
 async function bundle(

@@ -17,7 +17,7 @@ export const CONSUMER_PACKAGES = [...COMPILERS, NODE_TYPES];
 /** One way to compile. */
 export interface ConsumerSettings {
   readonly compiler: typeof COMPILERS[number];
-  readonly module: "node16" | "nodenext" | "esnext";
+  readonly module: "node16" | "node20" | "nodenext" | "esnext";
   readonly moduleResolution: "node16" | "nodenext" | "bundler";
   readonly isCommonJs: boolean;
   readonly hasDom: boolean;
@@ -31,10 +31,19 @@ export function allConsumers(): ConsumerSettings[] {
     { module: "esnext", moduleResolution: "bundler", isCommonJs: false },
     { module: "nodenext", moduleResolution: "nodenext", isCommonJs: true },
   ] as const;
-  return COMPILERS.flatMap((compiler) =>
+  const all = COMPILERS.flatMap((compiler) =>
     modules.flatMap((kind) => [true, false].map((hasDom) => ({ compiler, hasDom, ...kind })))
   );
+  return [...all, NODE20];
 }
+
+/** In 5.8, the oldest compiler, this is called `nodenext` alone. */
+const NODE20: ConsumerSettings = {
+  ...{ compiler: COMPILERS[1], module: "node20", moduleResolution: "node16" },
+  ...{ isCommonJs: true, hasDom: false },
+};
+/** The way that does not work: this setting refuses `require()` of an ES module. */
+export const REFUSED: ConsumerSettings = { ...NODE20, module: "node16" };
 
 /** A few ways, which have each setting at least once. The newest compiler is much faster. */
 export function someConsumers(): ConsumerSettings[] {
@@ -43,9 +52,10 @@ export function someConsumers(): ConsumerSettings[] {
 
 /** Describes settings in a few words. */
 export function titleOf(settings: ConsumerSettings): string {
-  const { compiler, moduleResolution, isCommonJs, hasDom } = settings;
+  const { compiler, module, moduleResolution, isCommonJs, hasDom } = settings;
+  const kind = moduleResolution === "bundler" ? moduleResolution : module;
   const format = isCommonJs ? "CommonJS" : "ESM";
-  return `${compiler} ${moduleResolution} ${format} ${hasDom ? "with" : "without"} DOM`;
+  return `${compiler} ${kind} ${format} ${hasDom ? "with" : "without"} DOM`;
 }
 
 /** Compiles a user's program, with all declarations of the package. Returns the errors. */

@@ -26,6 +26,21 @@ export async function installPackages(specs: readonly string[]): Promise<string>
 }
 
 /**
+ * Installs packages in one folder, so that they find each other.
+ *
+ * @param packages Names with exact versions, by their names.
+ * @returns The folder of each.
+ */
+export async function installTogether(
+  packages: Readonly<Record<string, string>>,
+): Promise<(readonly [name: string, folder: string])[]> {
+  const names = Object.keys(packages);
+  if (names.length === 0) return [];
+  const folder = await installPackages(Object.values(packages));
+  return names.map((name) => [name, `${folder}/${name}`]);
+}
+
+/**
  * Runs `npm install` in a folder.
  *
  * @throws {Error} If it fails.

@@ -54,7 +54,8 @@ export async function linkedProject(
   return projectIn(folder);
 }
 
-function projectIn(folder: string): Project {
+/** The project in a folder, which it removes at its end. */
+export function projectIn(folder: string): Project {
   const write = async (name: string, text: string) => {
     await writeFile(`${folder}/${name}`, text);
     return `${folder}/${name}`;

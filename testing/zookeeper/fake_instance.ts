@@ -6,7 +6,6 @@
 import type { LockMode, WaitInfo } from "../../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { ManagedLease } from "../../core/lease/lease.ts";
-import { AbortWatch } from "../../core/time/abort_watch.ts";
 import { Acquisition, type CallContext } from "../../zookeeper/acquisition.ts";
 import { classifyFailure } from "../../zookeeper/connection/failures.ts";
 import { IdleLocks } from "../../zookeeper/idle_locks.ts";
@@ -101,7 +100,6 @@ export class FakeInstance {
       sessions,
       queues: new Map(),
       idleLocks: new IdleLocks(engine, sessions),
-      aborts: new AbortWatch(),
       ended: new AbortController().signal,
       outage: {
         clock,

@@ -1,6 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LocalQueue } from "../../core/lease/local_queue.ts";
+import type { WaitInfo } from "../../mod.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 const SIGNAL = new AbortController().signal;
 
@@ -32,7 +34,7 @@ Deno.test("LocalQueue.enter() leaves no listener at the signal, however the wait
   const queue = new LocalQueue();
   const first = queue.tryEnter("n")!;
   const waits = [queue.enter("n", { signal }), queue.enter("n", { signal })];
-  assertEquals([listeners(), queue.waiterCount("n")], [2, 2]);
+  assertEquals([listeners(), queue.waiterCount("n")], [1, 2]);
   first.end();
   await waits[0];
   assertEquals([listeners(), queue.waiterCount("n")], [1, 1]);
@@ -41,4 +43,65 @@ Deno.test("LocalQueue.enter() leaves no listener at the signal, however the wait
   assertEquals([listeners(), queue.waiterCount("n")], [0, 0]);
   await assertRejects(() => queue.enter("n", { signal }), Error, "enough");
   assertEquals([listeners(), queue.waiterCount("n")], [0, 0]);
+});
+
+/** Waits, and collects the reports as texts: `"2 of 3"`. */
+function waiting(queue: LocalQueue, signal = SIGNAL) {
+  const reports: string[] = [];
+  const onWait = ({ position, waiters }: WaitInfo) =>
+    void reports.push(`${position} of ${waiters}`);
+  const turn = queue.enter("n", { signal, onWait });
+  turn.catch(() => {});
+  return { reports, turn };
+}
+
+Deno.test("LocalQueue reports each place that has changed, and changes of one step together", async () => {
+  const queue = new LocalQueue();
+  const first = queue.tryEnter("n")!;
+  const abort = new AbortController();
+  const waits = [waiting(queue), waiting(queue, abort.signal), waiting(queue), waiting(queue)];
+  const last = () => waits.map(({ reports }) => reports.at(-1));
+  await waitUntil("all know the number", () => last().every((text) => text!.endsWith("of 4")));
+  assertEquals(waits[3]!.reports, ["4 of 4"]);
+  abort.abort();
+  first.end();
+  await waitUntil("all know their places", () => last()[3] === "2 of 2");
+  assertEquals([last()[2], waits[3]!.reports], ["1 of 2", ["4 of 4", "2 of 2"]]);
+  queue.countAhead("n", 1);
+  await waitUntil("one waits ahead of them", () => last()[2] === "2 of 3");
+  assertEquals(last()[3], "3 of 3");
+  queue.countAhead("n", -1);
+  (await waits[0]!.turn).end();
+  (await waits[2]!.turn).end();
+  (await waits[3]!.turn).end();
+  assertEquals(queue.tryEnter("n")!.isCurrent, true);
+});
+
+Deno.test("LocalQueue.enter() rejects with what onWait throws, at first or later, and others go on", async () => {
+  const queue = new LocalQueue();
+  const first = queue.tryEnter("n")!;
+  const failing = (at: number) => {
+    let calls = 0;
+    const onWait = () => {
+      if (++calls === at) throw new Error(`call ${at}`);
+    };
+    return queue.enter("n", { signal: SIGNAL, onWait });
+  };
+  await assertRejects(() => failing(1), Error, "call 1");
+  const next = waiting(queue);
+  let thrown: unknown;
+  failing(2).catch((error) => thrown = error);
+  const last = waiting(queue);
+  await waitUntil("it is told of the other waiter", () => thrown !== undefined);
+  assertEquals([String(thrown), queue.waiterCount("n")], ["Error: call 2", 2]);
+  first.end();
+  (await next.turn).end();
+  (await last.turn).end();
+});
+
+Deno.test("LocalQueue.enter() gets a turn that its own onWait ends", async () => {
+  const queue = new LocalQueue();
+  const first = queue.tryEnter("n")!;
+  const turn = await queue.enter("n", { signal: SIGNAL, onWait: () => void first.end() });
+  assertEquals([turn.isCurrent, turn.end()], [true, true]);
 });

@@ -119,7 +119,7 @@ Deno.test("OutageBudget.settle() and ask() leave no listener at the signal, howe
   const late = ["LockUnavailableError", "Error"];
   const outage = [budget.ask(() => never), budget.settle(never, controller.signal)];
   const ended = Promise.all(outage.map((call) => call.catch((error: Error) => error.name)));
-  assertEquals(listeners(), 2);
+  assertEquals(listeners(), 1);
   await clock.pass(1_000);
   assertEquals(await ended, late);
   assertEquals([listeners(), clock.timers], [0, 0]);

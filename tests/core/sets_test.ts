@@ -9,6 +9,7 @@ import { FileLock } from "../../file/mod.ts";
 import {
   acquireAll,
   type AcquireAllOptions,
+  type DistributedLock,
   type Lease,
   LeaseLostError,
   LockError,
@@ -23,6 +24,12 @@ import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 type Names = string[];
+
+/** Another strategy: the same locks, with another `acquire()`. */
+function wrapped(locks: MemoryLock, acquire: DistributedLock["acquire"]): DistributedLock {
+  const { capabilities } = locks;
+  return { capabilities, acquire } as Partial<DistributedLock> as DistributedLock;
+}
 
 Deno.test("acquireAll() and tryAcquireAll() reject bad entries and options before they take a lock", async () => {
   await using locks = new MemoryLock();
@@ -64,7 +71,7 @@ Deno.test("acquireAll() and tryAcquireAll() reject bad entries and options befor
   assertEquals(error.name, "NotSupportedError");
 });
 
-Deno.test("requestAll() rejects a steal and a missing callback, and ignores unknown options", async () => {
+Deno.test("requestAll() rejects a steal, a missing callback and unknown options", async () => {
   await using locks = new MemoryLock();
   const callback = () => "done";
   const steal = { steal: true } as AcquireAllOptions;
@@ -74,7 +81,8 @@ Deno.test("requestAll() rejects a steal and a missing callback, and ignores unkn
   await assertRejects(() => requestAll(locks, ["a"], {}, none), TypeError);
   await assertRejects(() => requestAll(locks, ["a"], none), TypeError);
   const unknown = { timeout: 5 } as AcquireAllOptions;
-  assertEquals(await requestAll(locks, ["a"], unknown, callback), "done");
+  await assertRejects(() => requestAll(locks, ["a"], unknown, callback), TypeError, "waitMs");
+  assertEquals(await requestAll(locks, ["a"], { ifAvailable: true }, callback), "done");
 });
 
 Deno.test("acquireAll() takes mode and limit of the options for entries without their own", async () => {
@@ -94,15 +102,33 @@ Deno.test("acquireAll() waits for waitMs in all, and says for which name and how
   const gate = await locks.acquire("a");
   setTimeout(() => gate.release(), 60);
   const startMs = performance.now();
+  const waits: unknown[] = [];
+  const asked = wrapped(locks, (name, options) => {
+    waits.push(options?.waitMs);
+    return locks.acquire(name, options);
+  });
   const error = await assertRejects(
-    () => acquireAll(locks, ["b", "a"], { waitMs: 100 }),
+    () => acquireAll(asked, ["b", "a"], { waitMs: 100 }),
     LockTimeoutError,
   );
+  assert(waits[0] === 100 && Number(waits[1]) <= 41, `${waits}: what is left is for the next name`);
   assert(performance.now() - startMs >= 99);
   assert(error.waitedMs >= 99, `${error.waitedMs} ms`);
   assertEquals([error.lockName, error.holderLabel], ["b", "other"]);
   assertEquals(await tryAcquireAll(locks, ["b", "a"], { waitMs: 0 }), null);
   assertEquals((await locks.query("a")).holderCount, 0);
+});
+
+Deno.test("acquireAll() keeps nothing when it loses the first name in the moment in which it gets the last", async () => {
+  await using locks = new MemoryLock();
+  const robbed = wrapped(locks, async (name, options) => {
+    // Whatever the signal says: this grant was under way.
+    const lease = await locks.acquire(name, { ...options, signal: undefined });
+    if (name === "b") await locks.request("a", { steal: true }, () => {});
+    return lease;
+  });
+  const error = await assertRejects(() => acquireAll(robbed, ["a", "b"]), LeaseLostError);
+  assertEquals([error.lockName, (await locks.query("b")).holderCount], ["a", 0]);
 });
 
 Deno.test("acquireAll() tells onWait which name it waits for, and a signal that has aborted ends it at once", async () => {

@@ -119,8 +119,8 @@ Deno.test("snippetsIn() throws for a block that it cannot read", () => {
 Deno.test("withPlace() replaces the addresses of a snippet, and nothing else", () => {
   const code = 'new Redis("redis://127.0.0.1:6379"); fetch("https://example.com/a"); listen(8080);';
   assertEquals(
-    withPlace(snippetOf(code), { origin: ORIGIN, address: "7" }, 9).code,
-    `new Redis("redis://127.0.0.1:7"); fetch("${ORIGIN}/a"); listen(9);\n`,
+    withPlace(snippetOf(code), { origin: ORIGIN, address: "18080" }, 16379).code,
+    `new Redis("redis://127.0.0.1:18080"); fetch("${ORIGIN}/a"); listen(16379);\n`,
   );
   for (
     const [code, problem] of [

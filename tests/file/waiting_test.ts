@@ -9,7 +9,7 @@ import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import type { FileSystem } from "../../file/system/port.ts";
-import type { Lease } from "../../mod.ts";
+import type { Lease, WaitInfo } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
@@ -325,4 +325,27 @@ Deno.test("FileLock.acquire() keeps a process alive that waits for a lock", asyn
   assert(!hasEnded);
   await held.release();
   assertEquals(await within("the process ends", child.ended), 0);
+});
+
+Deno.test("FileLock tells its waiters, and a refused tryAcquire(), when places in this instance change", async () => {
+  await using temp = await temporary();
+  await using other = new FileLock({ dir: temp.dir });
+  await using locks = new FileLock({ dir: temp.dir });
+  const elsewhere = await other.acquire("n");
+  const first = await startWait(locks, "n"); // it waits for the file, the others behind it
+  const places: unknown[][] = [[], []];
+  const waits = places.map((seen) => {
+    const onWait = ({ position, waiters }: WaitInfo) => void seen.push([position, waiters]);
+    return locks.acquire("n", { onWait });
+  });
+  const last = () => places.map((seen) => JSON.stringify(seen.at(-1))).join(" ");
+  await waitUntil("all know the number", () => last() === "[2,3] [3,3]");
+  let waiters: number | undefined;
+  assertEquals(await locks.tryAcquire("n", { onWait: (info) => waiters = info.waiters }), null);
+  assertEquals(waiters, 3);
+  await elsewhere.release();
+  const lease = await within("the first waiter is granted", first.lease);
+  await waitUntil("the others know their places", () => last() === "[1,2] [2,2]");
+  await lease.release();
+  for (const wait of waits) await (await within("the waiter is granted", wait)).release();
 });

@@ -27,6 +27,13 @@ const BAD: readonly (readonly [options: Record<string, unknown>, ErrorClass])[] 
   [{ onError: "log" }, TypeError],
   [{ waitMS: 5 }, TypeError],
 ];
+/** Misspelt options, and those of other packages: what the error must end with. */
+const HINTS: Readonly<Record<string, string>> = {
+  wait: "did you mean 'waitMs'?",
+  waitMS: "did you mean 'waitMs'?",
+  onUnavailble: "did you mean 'onUnavailable'?",
+  timeout: "to bound a wait, pass 'waitMs' to the call or to the web part",
+};
 const BAD_HEADERS = ["", "Fencing Token", "a:b", "a\r\nb"];
 
 Deno.test("the http entries throw on bad options when the server starts", async (t) => {
@@ -45,6 +52,12 @@ Deno.test("the http entries throw on bad options when the server starts", async 
       for (const [options, errorClass] of BAD) {
         const given = { key: "key", onUnavailable: "reject", ...options } as Options;
         assertThrows(() => wrap(given), errorClass);
+      }
+      for (const [unknown, hint] of Object.entries(HINTS)) {
+        const given = { key: "key", onUnavailable: "reject", [unknown]: 5 } as unknown as Options;
+        const { message } = assertThrows(() => wrap(given), TypeError);
+        const isNamed = message.startsWith(`Cannot use '${unknown}': `) && message.endsWith(hint);
+        assert(isNamed, message);
       }
       for (const fencingHeader of name === "lambda" ? [] : BAD_HEADERS) {
         const given = { key: "key", onUnavailable: "reject", fencingHeader } as Options;
@@ -78,6 +91,22 @@ Deno.test("fastifyLock() throws on bad options of the plugin and of a route", as
   for (const lock of [42, null, true]) {
     assertThrows(() => app.get("/", { config: { lock } }, () => ""), TypeError);
   }
+  for (const [unknown, hint] of Object.entries(HINTS)) {
+    const lock = { key: "key", [unknown]: 5 };
+    const error = assertThrows(() => app.get("/", { config: { lock } }, () => ""), TypeError);
+    assert(error.message.endsWith(hint), error.message);
+  }
+  await app.close();
+});
+
+Deno.test("fastifyLock() reads options of a prototype, and a route's `undefined` is the plugin's option", async () => {
+  await using locks = new MemoryLock();
+  await using _held = await locks.acquire("key");
+  const app = Fastify();
+  await app.register(fastifyLock, Object.create({ lock: locks, busyStatus: 423 }));
+  app.get("/a", { config: { lock: Object.create({ key: "key" }) } }, () => "");
+  app.get("/b", { config: { lock: { key: "key", busyStatus: undefined } } } as never, () => "");
+  for (const url of ["/a", "/b"]) assertEquals((await app.inject({ url })).statusCode, 423);
   await app.close();
 });
 

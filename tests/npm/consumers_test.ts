@@ -1,9 +1,10 @@
 /** Programs of users compile with the package's declarations, whose own errors count. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import {
   allConsumers,
   checkConsumer,
   CONSUMER_PACKAGES,
+  REFUSED,
   someConsumers,
   titleOf,
 } from "../../testing/npm/consumers.ts";
@@ -23,6 +24,13 @@ for (const settings of RUNS) {
     fn: async () => assertEquals(await checkConsumer(settings), ""),
   });
 }
+
+Deno.test({
+  name: "the npm package does not compile in CommonJS with node16, as docs/runtimes.md says" +
+    (skip === undefined ? "" : ` [skipped: ${skip}]`),
+  ignore: skip !== undefined,
+  fn: async () => assertMatch(await checkConsumer(REFUSED), /error TS1479: .*ECMAScript module/),
+});
 
 Deno.test("no declaration of the npm package needs Deno's types", async () => {
   const { folder } = await packedPackage();

@@ -183,7 +183,10 @@ Deno.test("new FileLock() throws a LockSetupError in Node without koffi, which s
   });
   const report = await within("it reports", member.report()) as Record<string, string>;
   assertEquals([report["name"], report["code"]], ["LockSetupError", "ERR_LOCK_SETUP"]);
-  assertMatch(report["message"]!, /"koffi", which is not installed: run `npm install koffi`/);
+  assertMatch(
+    report["message"]!,
+    /"koffi", which is not installed where ".+" can find it: run `npm install koffi`/,
+  );
 });
 
 for (const { name, program, env } of others) {
@@ -210,6 +213,7 @@ Deno.test("FileLock throws a LockSetupError in Node when koffi does not work", a
   const output = await run([program, `${temp.dir}/main.cjs`]);
   assertEquals(output.split(":")[0], "LockSetupError");
   assert(output.includes("does not work here (no binary for this system)"), output);
+  assert(output.endsWith("caused by Error: no binary for this system\n"), output);
 });
 
 /** A script that locks once, and prints the error if there is one. */
@@ -221,7 +225,8 @@ function main(bundle: string, dir: string): string {
       console.log(await locks.request("n", () => "locked"));
       await locks[Symbol.asyncDispose]();
     };
-    run().catch((error) => console.log(error.name + ": " + error.message));`;
+    run().catch((error) =>
+      console.log(error.name + ": " + error.message + " caused by " + error.cause));`;
 }
 
 /** Runs a command without the variables with which this process finds packages. */

@@ -5,6 +5,7 @@ import { installSkip } from "../../testing/npm/install.ts";
 import { NODE_22, runtimeSkip } from "../../testing/npm/runtimes.ts";
 
 const REQUESTS = 40;
+const ROUTE = Deno.readTextFileSync(new URL("../../examples/nextjs/route.ts", import.meta.url));
 
 if (Deno.env.get("HOLDFAST_SOAK")) {
   const skip = await installSkip(NEXT_PACKAGES) ?? await runtimeSkip(NODE_22);
@@ -13,7 +14,7 @@ if (Deno.env.get("HOLDFAST_SOAK")) {
       (skip === undefined ? "" : ` [skipped: ${skip}]`),
     ignore: skip !== undefined,
     async fn() {
-      await using app = await buildNextApp();
+      await using app = await buildNextApp({ "app/orders/[id]/route.ts": ROUTE });
       await using a = await app.start();
       await using b = await app.start();
       const holds = await Promise.all(Array.from({ length: REQUESTS }, async (_, i) => {

@@ -4,6 +4,8 @@ import { installPackages, installSkip } from "../../testing/npm/install.ts";
 import { packedPackage } from "../../testing/npm/package.ts";
 import { NODE_22, programOf, runtimeSkip } from "../../testing/npm/runtimes.ts";
 import { runCommand } from "../../testing/servers/command.ts";
+import { isExternal, linksIn, problemOf, PROJECT } from "../../tools/docs/links.ts";
+import { REPOSITORY } from "../../tools/npm/project.ts";
 import { isTooLarge, measureEntries, sizeLine } from "../../tools/npm/sizes.ts";
 import { LONG_BOUND_MS } from "../../testing/time.ts";
 
@@ -58,3 +60,40 @@ Deno.test("each entry of the npm package is as small as it must be", async () =>
   assertEquals(sizes.length, Object.keys(manifest.exports).length);
   assertEquals(sizes.filter(isTooLarge).map(sizeLine), []);
 });
+
+Deno.test("every link of the npm package's pages leads to a file of the package, or of the repository", async () => {
+  const { manifest, folder } = await packedPackage();
+  const pages = [".", "docs"].flatMap((parent) =>
+    [...Deno.readDirSync(`${folder}/${parent}`)].map(({ name }) =>
+      `${parent}/${name}`.replace("./", "")
+    )
+  ).filter((path) => /\.md$|^llms\.txt$/.test(path));
+  for (const page of ["README.md", "llms.txt", "docs/frameworks.md", "docs/production.md"]) {
+    assert(pages.includes(page), page);
+  }
+  const packed = { read: (path: string) => readText(`${folder}/${path}`) };
+  const versioned = new RegExp(`^${REPOSITORY}/(?:blob|raw)/v${manifest.version}/`);
+  const links = pages.flatMap((page) => linksIn(page, packed.read(page)!));
+  const own = links.filter(({ target }) => target.startsWith(REPOSITORY));
+  assert(own.length > 20, `${own.length} links to the repository: too few`);
+  // They are links of a page in the root of the repository.
+  const relative = own.map((link) => ({
+    ...link,
+    file: "README.md",
+    target: link.target.replace(versioned, ""),
+  }));
+  assertEquals(relative.filter(isExternal), []);
+  const problems = [
+    ...links.map((link) => problemOf(link, packed)),
+    ...relative.map((link) => problemOf(link, PROJECT)),
+  ];
+  assertEquals(problems.filter((problem) => problem !== null), []);
+});
+
+function readText(path: string): string | null {
+  try {
+    return Deno.statSync(path).isDirectory ? "" : Deno.readTextFileSync(path);
+  } catch {
+    return null;
+  }
+}

@@ -49,3 +49,16 @@ test("new ZooKeeperLock() of the npm package throws when the client has another 
   assert(!success);
   assertMatch(output, /LockSetupError: .* 1\.1\.2: install it with npm install .*@1\.1\.3/);
 });
+
+test("new ZooKeeperLock() of the npm package throws what the client threw when it cannot be loaded", async () => {
+  await using project = await linkedProject();
+  await Deno.mkdir(`${project.folder}/node_modules/${CLIENT}`);
+  const manifest = JSON.stringify({ name: CLIENT, version: "1.1.3", main: "index.js" });
+  await project.write(`node_modules/${CLIENT}/package.json`, manifest);
+  await project.write(`node_modules/${CLIENT}/index.js`, `require("no-such-package");`);
+  const script = await project.copy("zookeeper.mjs");
+  const { success, output } = await project.run([await programOf(RUNTIMES[0]!), script, "h:1"]);
+  assert(!success);
+  assertMatch(output, /LockSetupError: .* cannot be loaded: Cannot find module 'no-such-package'/);
+  assertMatch(output, /\[cause\]: Error: Cannot find module 'no-such-package'/);
+});

@@ -94,6 +94,29 @@ Deno.test("RedisLock excludes a plain SET NX PX on the same key, and is excluded
   assert(next.fencingToken > lease.fencingToken);
 });
 
+Deno.test("RedisLock.attach() reads its options once, also those of a prototype", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock(), await redis.lock()];
+  await a.acquire("n", { ownerId: "job-7", outlivesDisposal: true });
+  class Terms {
+    reads = 0;
+    get maxHoldMs() {
+      return this.reads++ === 0 ? LONG_TTL_MS : "abc";
+    }
+    get ttlMs() {
+      return LONG_TTL_MS;
+    }
+  }
+  const terms = new Terms();
+  const options = Object.create(terms, { reads: { enumerable: false, value: 0, writable: true } });
+  await using lease = await b.attach("n", "job-7", options);
+  assert(
+    lease!.remainingMs > KEPT_TTL_MS,
+    `${lease!.remainingMs} ms: the TTL is that of the options`,
+  );
+  assertEquals(options.reads, 1);
+});
+
 Deno.test("RedisLock.attach() takes over a lease by its owner id, and the earlier lease object is lost", async () => {
   await using redis = await open();
   const [a, b] = [

@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { absoluteLinks } from "../../tools/npm/links.ts";
+import { packedLinks } from "../../tools/npm/links.ts";
 import { completeManifest } from "../../tools/npm/manifest.ts";
 import { completePackage } from "../../tools/npm/pack.ts";
+import { REPOSITORY } from "../../tools/npm/project.ts";
 import { isTooLarge, sizeLine } from "../../tools/npm/sizes.ts";
 import { readTar, writeTar } from "../../tools/npm/tar.ts";
 
@@ -10,54 +11,52 @@ const PACKED = { name: "@a/b", version: "1.2.3", exports: {} };
 
 Deno.test("completeManifest() moves a peer out of the dependencies, and refuses others", () => {
   const dependencies = { "node-zookeeper-client": "^1.1.3" };
-  const { dependencies: left, peerDependencies } = completeManifest(
-    { ...PACKED, dependencies },
-    "",
-  );
+  const { dependencies: left, peerDependencies } = completeManifest({ ...PACKED, dependencies });
   assertEquals(left, undefined);
   assertEquals((peerDependencies as Record<string, string>)["node-zookeeper-client"], "1.1.3");
   assertThrows(
-    () => completeManifest({ ...PACKED, dependencies: { ...dependencies, left: "^1.0.0" } }, ""),
+    () => completeManifest({ ...PACKED, dependencies: { ...dependencies, left: "^1.0.0" } }),
     Error,
     "must not depend on left",
   );
 });
 
-Deno.test("completeManifest() leaves the addresses out until the project has one", () => {
-  const without = completeManifest(PACKED, "");
-  assertEquals(["repository", "homepage", "bugs"].filter((name) => name in without), []);
-  const { repository, homepage } = completeManifest(PACKED, "https://example.com/a/b");
-  assertEquals(repository, { type: "git", url: "git+https://example.com/a/b.git" });
-  assertEquals(homepage, "https://example.com/a/b#readme");
+Deno.test("completeManifest() writes the addresses of the project", () => {
+  const { repository, homepage, bugs } = completeManifest(PACKED);
+  assertEquals(repository, { type: "git", url: `git+${REPOSITORY}.git` });
+  assertEquals([homepage, bugs], [`${REPOSITORY}#readme`, `${REPOSITORY}/issues`]);
 });
 
-Deno.test("absoluteLinks() rewrites relative links only, those of images to the files themselves", () => {
+Deno.test("packedLinks() keeps links within the package, and leads others to the files of the version", () => {
   const page =
-    "[a](docs/a.md#b) [![i](./i.png)](j.md) [c](https://d.e/f) [g](#h) [m](mailto:a@b.c)";
+    "[a](b.md#c) [![i](./i.png)](../j.md) [c](https://d.e/f) [g](#h) [m](mailto:a@b.c) [r](r/)";
+  const targets = {
+    isPacked: (path: string) => path === "docs/b.md",
+    repository: "https://example.com/r",
+    version: "1.2.3",
+  };
   assertEquals(
-    absoluteLinks(page, "https://example.com/r", "1.2.3"),
-    "[a](https://example.com/r/blob/v1.2.3/docs/a.md#b) " +
-      "[![i](https://example.com/r/raw/v1.2.3/i.png)](https://example.com/r/blob/v1.2.3/j.md) " +
-      "[c](https://d.e/f) [g](#h) [m](mailto:a@b.c)",
+    packedLinks("docs/a.md", page, targets),
+    "[a](b.md#c) [![i](https://example.com/r/raw/v1.2.3/docs/i.png)]" +
+      "(https://example.com/r/blob/v1.2.3/j.md) [c](https://d.e/f) [g](#h) [m](mailto:a@b.c) " +
+      "[r](https://example.com/r/blob/v1.2.3/docs/r)",
   );
 });
 
-Deno.test("completePackage() writes the manifest, and absolute links once there is an address", () => {
+Deno.test("completePackage() writes the manifest, and the links of the pages", () => {
   const files = new Map([
     ["package/package.json", Buffer.from(JSON.stringify(PACKED))],
-    ["package/README.md", Buffer.from("[a](a.md)")],
-    ["package/llms.txt", Buffer.from("[a](a.md)")],
+    ["package/README.md", Buffer.from("[a](docs/a.md#b) [c](c.md)")],
+    ["package/docs/a.md", Buffer.from("[a](../README.md) [c](../c.md#d)")],
     ["package/mod.js", Buffer.from("// [a](a.md)")],
   ]);
-  const read = (repository: string, path: string) =>
-    Buffer.from(completePackage(files, repository).files.get(path)!).toString();
-  assertEquals(JSON.parse(read("", "package/package.json")).sideEffects, false);
-  assertEquals(read("", "package/README.md"), "[a](a.md)");
-  const repository = "https://example.com/r";
-  for (const page of ["package/README.md", "package/llms.txt"]) {
-    assertEquals(read(repository, page), `[a](${repository}/blob/v1.2.3/a.md)`);
-  }
-  assertEquals(read(repository, "package/mod.js"), "// [a](a.md)");
+  const { files: completed } = completePackage(files);
+  const read = (path: string) => Buffer.from(completed.get(`package/${path}`)!).toString();
+  const other = `${REPOSITORY}/blob/v1.2.3/c.md`;
+  assertEquals(JSON.parse(read("package.json")).sideEffects, false);
+  assertEquals(read("README.md"), `[a](docs/a.md#b) [c](${other})`);
+  assertEquals(read("docs/a.md"), `[a](../README.md) [c](${other}#d)`);
+  assertEquals(read("mod.js"), "// [a](a.md)");
 });
 
 Deno.test("deno task npm explains its options and rejects others", async () => {

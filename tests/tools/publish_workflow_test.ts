@@ -8,39 +8,108 @@ const JOBS = new Map(
     .map((text) => [text.slice(0, text.indexOf(":")), text]),
 );
 
-Deno.test("publish.yml pins each action to a commit, and names its release", () => {
-  const uses = WORKFLOW.split("\n").filter((line) => line.includes("uses:"));
-  assert(uses.length > 0);
-  for (const line of uses) {
-    assertMatch(line, /^ {6}- uses: actions\/(checkout|setup-node)@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
-  }
-});
+/** The jobs that may mint a token, and so publish. */
+const MINTING = [...JOBS].filter(([, job]) => job.includes("id-token: write"));
+
+function job(name: string): string {
+  const text = JOBS.get(name);
+  assert(text !== undefined, `no job ${name}`);
+  return text;
+}
+
+/** The commands of a job, and its actions. */
+function stepsOf(text: string): string[] {
+  return [...text.matchAll(/^ +(?:- )?(?:run|uses): (.+)$/gm)].map(([, step = ""]) => step);
+}
 
 Deno.test("publish.yml publishes a tag to both registries, after the gate and all tests", () => {
   assertMatch(WORKFLOW, /^on:\n {2}push:\n {4}tags: \["v\*\.\*\.\*"\]\n\n/m);
-  assertEquals([...JOBS.keys()], ["test", "jsr", "npm"]);
-  const test = JOBS.get("test")!;
+  assertEquals([...JOBS.keys()], ["test", "package", "jsr", "npm"]);
+  const test = job("test");
   assert(test.indexOf("task ok") < test.indexOf("task test"));
-  assert(!test.includes("id-token"), "tests cannot publish");
-  for (const [name, command] of [["jsr", '"$DENO" publish'], ["npm", "npm publish"]] as const) {
-    const job = JOBS.get(name)!;
-    assertMatch(job, /^ {4}needs: test$/m);
-    assertMatch(job, /^ {6}id-token: write$/m);
-    assert(job.trimEnd().split("\n").at(-1)!.includes(command), name);
+  for (
+    const [name, needed] of [["package", "test"], ["jsr", "test"], ["npm", "package"]] as const
+  ) {
+    assertMatch(job(name), new RegExp(`^ {4}needs: ${needed}$`, "m"));
   }
-  assertMatch(JOBS.get("npm")!, /npm publish \S+ --provenance/);
+});
+
+Deno.test("publish.yml: only jobs that publish may mint a token, in an environment with a reviewer", () => {
+  assertEquals(MINTING.map(([name]) => name), ["jsr", "npm"]);
+  for (const [name, text] of MINTING) {
+    assertMatch(text, /^ {4}environment: publish$/m);
+    assertMatch(stepsOf(text).at(-1)!, name === "jsr" ? /^\$DENO publish$/ : /^npm publish /);
+  }
+  assertMatch(job("npm"), /npm publish \S+ --provenance .*--ignore-scripts$/m);
+});
+
+Deno.test("publish.yml: a job that may mint a token runs no code of the project or of its dependencies", () => {
+  const allowed = [
+    /^actions\/(checkout|setup-node|download-artifact)@/,
+    /^npm ci --ignore-scripts --prefix \.github\/publish$/,
+    /^\$DENO publish$/,
+    /^test "\$\(sha256sum < \*\.tgz \| cut -d ' ' -f 1\)" = "\$DIGEST"$/,
+    /^npm publish \.\/\*\.tgz --provenance --access public --ignore-scripts$/,
+  ];
+  const steps = MINTING.flatMap(([, text]) => stepsOf(text));
+  assertEquals(steps.filter((step) => !allowed.some((one) => one.test(step))), []);
+});
+
+Deno.test("publish.yml builds the npm package without the right to publish, and hands it over with its digest", () => {
+  const [made, published] = [job("package"), job("npm")];
+  assertMatch(made, /task npm$/m);
+  assertMatch(made, /^ {4}permissions:\n {6}contents: read\n {4}\w/m);
+  assertMatch(
+    made,
+    /uses: actions\/upload-artifact@[^]*name: package\n[^]*if-no-files-found: error/,
+  );
+  assert(!published.includes("actions/checkout@"), "it publishes what was made");
+  assertMatch(published, /uses: actions\/download-artifact@[^]*name: package\n/);
+  assertMatch(published, /DIGEST: \$\{\{ needs\.package\.outputs\.digest \}\}$/m);
+});
+
+Deno.test("publish.yml builds and publishes the commit that was tested", () => {
+  assertMatch(job("test"), /commit: \$\{\{ steps\.commit\.outputs\.commit \}\}/);
+  assertMatch(job("test"), /run: echo "commit=\$\(git rev-parse HEAD\)" >> "\$GITHUB_OUTPUT"/);
+  for (const name of ["package", "jsr"]) {
+    assertMatch(
+      job(name),
+      /actions\/checkout@[^]*?\n {10}ref: \$\{\{ needs\.test\.outputs\.commit \}\}/,
+    );
+  }
+  assert(!WORKFLOW.includes("--allow-dirty"));
+});
+
+Deno.test("publish.yml takes Deno by its digests, and the packages of a frozen lock file", () => {
+  assert(!WORKFLOW.includes("npx"), "npx takes what the registry has");
+  for (const name of ["test", "package"]) {
+    const steps = stepsOf(job(name));
+    const installed = steps.indexOf("npm ci --ignore-scripts --prefix .github/publish");
+    const frozen = steps.indexOf("$DENO install --frozen");
+    assert(0 < installed && installed < frozen, name);
+    const uses = steps.findIndex((step) => /^\$DENO task/.test(step));
+    assert(frozen < uses, name);
+  }
+  const { packages } = JSON.parse(Deno.readTextFileSync(".github/publish/package-lock.json")) as {
+    packages: Record<string, { integrity?: string }>;
+  };
+  const installed = Object.entries(packages).filter(([path]) => path !== "");
+  assert(installed.length > 1);
+  assertEquals(installed.filter(([, { integrity }]) => !integrity?.startsWith("sha512-")), []);
 });
 
 Deno.test("publish.yml has no address of a repository, and no secrets", () => {
   assert(!/github\.com|\{ *secrets\./.test(WORKFLOW));
-  // The npm job compares this with its repository, so it fails while there is none.
-  assertMatch(REPOSITORY, /^$|^https:\/\/github\.com\/[^/]+\/[^/]+$/);
+  // The job "package" compares this with its repository.
+  assertMatch(REPOSITORY, /^https:\/\/github\.com\/[^/]+\/[^/]+$/);
 });
 
 Deno.test("publish.yml uses the Deno that the documentation names", () => {
-  const [version] = /deno@\d+\.\d+\.\d+/.exec(WORKFLOW)!;
+  const { dependencies } = JSON.parse(Deno.readTextFileSync(".github/publish/package.json")) as {
+    dependencies: { deno: string };
+  };
   for (const page of ["README.md", "CONTRIBUTING.md"]) {
     const named = Deno.readTextFileSync(page).match(/deno@\d+\.\d+\.\d+/g);
-    assertEquals([...new Set(named)], [version], page);
+    assertEquals([...new Set(named)], [`deno@${dependencies.deno}`], page);
   }
 });

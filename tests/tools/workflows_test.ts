@@ -41,3 +41,39 @@ Deno.test("a scheduled workflow runs the soak", () => {
   const commands = scheduled.flatMap(linesOf).map((line) => line.trim());
   assert(commands.includes("- run: deno task soak"), scheduled.join());
 });
+
+Deno.test("each container is pinned by digest, with its tag beside it", () => {
+  const compose = Deno.readTextFileSync(new URL("../../compose.yaml", FOLDER)).split("\n");
+  const images = [...WORKFLOWS.flatMap(linesOf), ...compose]
+    .flatMap((line) => /^ +(?:image|container): (.+)$/.exec(line)?.[1] ?? []);
+  assert(images.length >= 6, `${images.length}: too few`);
+  const pinned = /^(?:[\w/]+:[\w.-]+@sha256:[0-9a-f]{64}|\$\{\{ matrix\.image \}\})$/;
+  assertEquals(images.filter((image) => !pinned.test(image)), []);
+});
+
+Deno.test("Renovate updates actions, images and packages, also where only its expressions find them", () => {
+  const { extends: presets, customManagers } = JSON.parse(
+    Deno.readTextFileSync(new URL("../renovate.json", FOLDER)),
+  ) as {
+    extends: string[];
+    customManagers: { managerFilePatterns: string[]; matchStrings: string[] }[];
+  };
+  assert(presets.includes("docker:pinDigests"), presets.join());
+  // Renovate's engine has no lookaround.
+  const patterns = customManagers.flatMap(({ matchStrings }) => matchStrings);
+  assertEquals(patterns.filter((pattern) => /\(\?(?:=|!|<=|<!)/.test(pattern)), []);
+  const found = (path: string) => {
+    const text = Deno.readTextFileSync(new URL(`../../${path}`, FOLDER));
+    return customManagers
+      .filter(({ managerFilePatterns }) =>
+        managerFilePatterns.some((pattern) => new RegExp(pattern.slice(1, -1)).test(path))
+      )
+      .flatMap(({ matchStrings }) => matchStrings)
+      .flatMap((pattern) => [...text.matchAll(new RegExp(pattern, "g"))])
+      .map(({ groups = {} }) => `${groups["depName"] ?? "deno"} ${groups["currentValue"]}`);
+  };
+  assert(found(".github/workflows/soak.yml").includes("debian trixie-slim"));
+  assert(found(".github/workflows/ci.yml").some((one) => /^deno \d/.test(one)));
+  assert(found("testing/npm/bundlers.ts").some((one) => /^@rspack\/core \d/.test(one)));
+  assert(found("README.md").some((one) => /^deno \d/.test(one)));
+});

@@ -18,7 +18,8 @@ type Table = Readonly<Record<string, readonly string[]>>;
 const STRATEGIES: Table = {
   "core/": ["core/"],
   "memory/": ["memory/", "core/"],
-  "file/": ["file/", "core/"],
+  "packages/": [],
+  "file/": ["file/", "packages/", "core/"],
   "mod.ts": ["memory/", "core/"],
 };
 
@@ -44,7 +45,7 @@ const REDIS: Table = {
 };
 
 const ZOOKEEPER: Table = {
-  "zookeeper/connection/": ["zookeeper/connection/", "core/"],
+  "zookeeper/connection/": ["zookeeper/connection/", "packages/", "core/"],
   "zookeeper/session/": ["zookeeper/session/", "zookeeper/connection/", "core/"],
   "zookeeper/recipe/": [
     ...["zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/", "core/"],

@@ -26,7 +26,8 @@ comment. \`deno task api\` writes this page, and the gate compares it with the c
 - The types that a table names are in [api.txt](api.txt), the public API.
 - In the column _default_, \`-\` means that the option is not set.
 - Durations are whole numbers of milliseconds.
-- An unknown option is a \`TypeError\`, except in \`request()\`, which ignores it as Web Locks does.`;
+- An unknown option is a \`TypeError\`, also in \`request()\`, unlike in the Web Locks API.
+- Options are read once, at the start of the call: a later change of the object has no effect.`;
 
 const COMMON = "Also those of [every integration](#every-integration)";
 const MIDDLEWARE = `${COMMON} and of [middleware](#middleware).`;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { DESCRIPTION, ENGINES, KEYWORDS, PEERS } from "./project.ts";
+import { DESCRIPTION, ENGINES, KEYWORDS, PEERS, REPOSITORY } from "./project.ts";
 
 /** The members that `deno pack` writes. */
 export interface PackedManifest {
@@ -24,10 +24,9 @@ export interface PackedEntry {
  * Adds what `deno pack` does not know. Each package that the code uses is a peer of the user's choice, so
  * there are no dependencies.
  *
- * @param repository The project's address, or an empty text.
  * @throws {Error} If the package has a dependency that is not a peer.
  */
-export function completeManifest(packed: PackedManifest, repository: string): PackedManifest {
+export function completeManifest(packed: PackedManifest): PackedManifest {
   const { dependencies = {}, ...rest } = packed;
   const others = Object.keys(dependencies).filter((name) => !(name in PEERS));
   if (others.length > 0) throw new Error(`The package must not depend on ${others.join(", ")}`);
@@ -35,20 +34,14 @@ export function completeManifest(packed: PackedManifest, repository: string): Pa
     ...rest,
     description: DESCRIPTION,
     keywords: KEYWORDS,
-    ...repository !== "" && addressesOf(repository),
+    homepage: `${REPOSITORY}#readme`,
+    bugs: `${REPOSITORY}/issues`,
+    repository: { type: "git", url: `git+${REPOSITORY}.git` },
     engines: ENGINES,
     sideEffects: false,
     peerDependencies: PEERS,
     peerDependenciesMeta: Object.fromEntries(
       Object.keys(PEERS).map((name) => [name, { optional: true }]),
     ),
-  };
-}
-
-function addressesOf(repository: string): Record<string, unknown> {
-  return {
-    homepage: `${repository}#readme`,
-    bugs: `${repository}/issues`,
-    repository: { type: "git", url: `git+${repository}.git` },
   };
 }

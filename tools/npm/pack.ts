@@ -12,9 +12,9 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { runCommand } from "../../testing/servers/command.ts";
 import { filesIn } from "../architecture/imports.ts";
-import { absoluteLinks } from "./links.ts";
+import { packedLinks } from "./links.ts";
 import { completeManifest, type PackedManifest } from "./manifest.ts";
-import { REPOSITORY } from "./project.ts";
+import { REPOSITORY, UNPACKED_PAGES } from "./project.ts";
 import { type Files, readTar, writeTar } from "./tar.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -24,7 +24,9 @@ const MANIFEST = "package/package.json";
 const TWIN = /_npm\.ts$/;
 /** Of the published files, those that the package needs. The Lua scripts are in modules too. */
 const NEEDED = /\.(ts|md)$|^llms\.txt$|^LICENSE$|^deno\.json$/;
-/** The files whose links must lead to the repository. */
+/** The documentation, which only the npm package has beside the published files. */
+const DOCUMENTATION = /^docs\/[^/]+\.md$|^docs\/api\.txt$|^(README\.zh-CN|SECURITY)\.md$/;
+/** The files that have links. */
 const PAGE = /\.md$|^package\/llms\.txt$/;
 
 /** A package that was made. */
@@ -40,15 +42,14 @@ export interface NpmPackage {
  * Makes the package in a folder, which it replaces.
  *
  * @param out The folder for the archive and its content.
- * @param repository The project's address, or an empty text.
  * @throws {Error} If `deno pack` fails.
  */
-export async function makePackage(out: string, repository = REPOSITORY): Promise<NpmPackage> {
+export async function makePackage(out: string): Promise<NpmPackage> {
   const work = await mkdtemp(join(tmpdir(), "holdfast-npm-"));
   try {
     await copyPublished(work);
-    const packed = await pack(work);
-    const { manifest, files } = completePackage(packed, repository);
+    const packed = new Map([...await pack(work), ...await documentation()]);
+    const { manifest, files } = completePackage(packed);
     const name = `${manifest.name.replace("@", "").replace("/", "-")}-${manifest.version}.tgz`;
     const archive = gzipSync(writeTar(files), { level: 9 });
     await replaceFolder(out, new Map(files).set(name, archive));
@@ -83,25 +84,40 @@ async function pack(cwd: string): Promise<Files> {
   return readTar(gunzipSync(await readFile(archive)));
 }
 
+/** The pages of the documentation, by their paths in the archive. */
+async function documentation(): Promise<Files> {
+  const paths = filesIn("").filter((path) =>
+    DOCUMENTATION.test(path) && !UNPACKED_PAGES.includes(path)
+  );
+  const files = paths.map(async (path) =>
+    [`package/${path}`, await readFile(ROOT + path)] as const
+  );
+  return new Map(await Promise.all(files));
+}
+
 /** A completed package. */
 export interface CompletePackage {
   readonly manifest: PackedManifest;
   readonly files: Files;
 }
 
-/** Completes what `deno pack` has packed. */
-export function completePackage(packed: Files, repository: string): CompletePackage {
+/** Completes what `deno pack` has packed, with the documentation. */
+export function completePackage(packed: Files): CompletePackage {
   const read = JSON.parse(Buffer.from(packed.get(MANIFEST)!).toString()) as PackedManifest;
-  const manifest = completeManifest(read, repository);
+  const manifest = completeManifest(read);
   const files = new Map(packed).set(
     MANIFEST,
     Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`),
   );
-  if (repository === "") return { manifest, files };
+  const targets = {
+    isPacked: (path: string) => packed.has(`package/${path}`),
+    repository: REPOSITORY,
+    version: manifest.version,
+  };
   for (const [path, bytes] of packed) {
     if (!PAGE.test(path)) continue;
-    const text = absoluteLinks(Buffer.from(bytes).toString(), repository, manifest.version);
-    files.set(path, Buffer.from(text));
+    const page = path.slice("package/".length);
+    files.set(path, Buffer.from(packedLinks(page, Buffer.from(bytes).toString(), targets)));
   }
   return { manifest, files };
 }

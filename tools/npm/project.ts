@@ -4,8 +4,13 @@
  * @module
  */
 
-/** The project's address, such as `https://github.com/owner/name`. Empty until it has one. */
-export const REPOSITORY: string = "";
+/** The project's address. The workflow that publishes fails elsewhere. */
+export const REPOSITORY = "https://github.com/holdfast-lock/holdfast";
+
+/** Pages about the development of the project, which the package leaves out. */
+export const UNPACKED_PAGES: readonly string[] = [
+  ...["docs/behaviours.md", "docs/bug-history.md", "docs/metrics.md"],
+];
 
 /** One line about the package. */
 export const DESCRIPTION =

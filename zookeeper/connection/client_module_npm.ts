@@ -4,16 +4,13 @@
  *
  * @module
  */
-import { createRequire } from "node:module";
 import { LockSetupError } from "../../core/contract/errors.ts";
+import { loadPackage, PackageNotFound } from "../../packages/load_package.ts";
 
 /** The only version that works: `node_zookeeper_client.ts` uses its private parts. */
 const VERSION = "1.1.3";
 const NAME = "node-zookeeper-client";
 const ADVICE = `install it with npm install ${NAME}@${VERSION}`;
-
-/** The file of a CommonJS module; a bundle in that format has no `import.meta.url`. */
-declare const __filename: string | undefined;
 
 /**
  * Returns the client package.
@@ -21,14 +18,20 @@ declare const __filename: string | undefined;
  * @throws {LockSetupError} If it is not installed, or in another version.
  */
 export function loadClient(): unknown {
-  const require = createRequire(typeof __filename === "string" ? __filename : import.meta.url);
-  let version: unknown;
-  try {
-    ({ version } = require(`${NAME}/package.json`));
-    if (version === VERSION) return require(NAME);
-  } catch (cause) {
-    const message = `Cannot use ZooKeeper: the package ${NAME} cannot be loaded: ${ADVICE}`;
-    throw new LockSetupError(message, undefined, { cause });
-  }
+  const { version } = load<{ version: unknown }>(`${NAME}/package.json`);
+  if (version === VERSION) return load(NAME);
   throw new LockSetupError(`Cannot use ZooKeeper through ${NAME} ${version}: ${ADVICE}`);
+}
+
+function load<T>(specifier: string): T {
+  try {
+    return loadPackage<T>(specifier);
+  } catch (cause) {
+    const why = cause instanceof PackageNotFound
+      ? `is not installed where ${cause.places} can find it: ${ADVICE}`
+      : `cannot be loaded: ${cause instanceof Error ? cause.message : cause}`;
+    throw new LockSetupError(`Cannot use ZooKeeper: the package ${NAME} ${why}`, undefined, {
+      cause,
+    });
+  }
 }

@@ -68,7 +68,7 @@ export function readTls(tls: ZooKeeperTls): TlsSettings {
     const members = [...MEMBERS].join(", ");
     throw new TypeError(cannotUse(`it has ${unknown.join(", ")}: only ${members} are known`));
   }
-  const { servername, rejectUnauthorized = true } = tls;
+  const { servername, rejectUnauthorized = true, ca, cert, key } = tls;
   if (typeof rejectUnauthorized !== "boolean") {
     throw new TypeError(cannotUse("its 'rejectUnauthorized' is not a boolean"));
   }
@@ -76,8 +76,8 @@ export function readTls(tls: ZooKeeperTls): TlsSettings {
   return {
     rejectUnauthorized,
     ...servername === undefined ? {} : { servername },
-    ...tls.ca === undefined ? {} : { ca: readAuthorities(tls.ca) },
-    ...readIdentity(tls),
+    ...ca === undefined ? {} : { ca: readAuthorities(ca) },
+    ...readIdentity(cert, key),
   };
 }
 
@@ -97,13 +97,13 @@ function readAuthorities(ca: NonNullable<ZooKeeperTls["ca"]>): string[] {
   return texts;
 }
 
-function readIdentity(tls: ZooKeeperTls): Pick<TlsSettings, "cert" | "key"> {
-  if (tls.cert === undefined && tls.key === undefined) return {};
-  if (tls.cert === undefined || tls.key === undefined) {
+function readIdentity(certPem: unknown, keyPem: unknown): Pick<TlsSettings, "cert" | "key"> {
+  if (certPem === undefined && keyPem === undefined) return {};
+  if (certPem === undefined || keyPem === undefined) {
     throw new TypeError(cannotUse("it needs both 'cert' and 'key', or neither"));
   }
-  const cert = readText("cert", tls.cert);
-  const key = readText("key", tls.key);
+  const cert = readText("cert", certPem);
+  const key = readText("key", keyPem);
   const [first] = readCertificates("cert", cert);
   // OpenSSL would ask for the password at the terminal.
   if (key.includes("ENCRYPTED")) throw unreadable("key");
