@@ -114,7 +114,7 @@ export const TABLES: readonly SummaryTable[] = [
         1,
       ),
       {
-        title: { en: "50 idle waiters: commands per second", zh: "50 个空等的等待者：每秒命令数" },
+        title: { en: "50 idle waiters: commands per second", zh: "50 个空闲等待者：每秒命令数" },
         suite: "idle",
         measure: IDLE.commands,
         places: [{ client: "ioredis", waiters: 50 }],
@@ -126,7 +126,7 @@ export const TABLES: readonly SummaryTable[] = [
     contenders: ["holdfast", "proper-lockfile", "flock(1)"],
     rows: [
       files(
-        { en: "killed holder: ms to the next grant", zh: "持有者被杀：到下一次授予的 ms 数" },
+        { en: "killed holder: ms to the next grant", zh: "持有者被杀：到下一次获锁的耗时（ms）" },
         CRASH_MEASURES.holder,
         {},
       ),
@@ -153,13 +153,16 @@ export const TABLES: readonly SummaryTable[] = [
     contenders: ["holdfast", "curator", "kazoo"],
     rows: [
       ensemble(
-        { en: "free lock, 3 servers: µs per cycle", zh: "空闲锁、3 台服务器：每个周期的 µs 数" },
+        {
+          en: "free lock, 3 servers: µs per cycle",
+          zh: "空闲锁、3 台服务器：每次加解锁耗时（µs）",
+        },
         1,
       ),
       ensemble(
         {
           en: "100 contenders, 3 servers: µs per cycle",
-          zh: "100 个竞争者、3 台服务器：每个周期的 µs 数",
+          zh: "100 个竞争者、3 台服务器：每次加解锁耗时（µs）",
         },
         100,
       ),

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Lease } from "../core/contract/distributed_lock.ts";
-import { flag, type OptionTable, readTable } from "../core/contract/options.ts";
+import { describe, flag, type OptionTable, readTable } from "../core/contract/options.ts";
 import { problem, problemResponse, refusalOf } from "../http/shared/problem.ts";
 import { checkToken, type FenceStore } from "./fences.ts";
 
@@ -37,6 +37,7 @@ const FENCED_HTTP_OPTIONS = { raise: flag(true) } satisfies OptionTable<FencedHt
  *
  * @param lease The lease under which the request is sent.
  * @returns The headers, for `fetch(url, { headers })`.
+ * @throws {TypeError} If it is no lease, but for instance the promise of one: an `await` is missing.
  *
  * @example Usage
  * ```ts
@@ -47,7 +48,9 @@ const FENCED_HTTP_OPTIONS = { raise: flag(true) } satisfies OptionTable<FencedHt
  * ```
  */
 export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, string> {
-  return { [FENCE_HEADER]: String(lease.fencingToken) };
+  const { fencingToken } = lease;
+  checkToken(fencingToken); // a promise of a lease has none: that would send the word "undefined"
+  return { [FENCE_HEADER]: String(fencingToken) };
 }
 
 /**
@@ -66,8 +69,8 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
  * @param options Whether tokens are remembered.
  * @returns A function that wraps a handler. The handler is called with the request, the token, and any
  * further arguments.
- * @throws {TypeError} If an option has a wrong type or is unknown; from the wrapped handler, if the resource
- * is not a string.
+ * @throws {TypeError} If an argument or an option has a wrong type, or an option is unknown; from the wrapped
+ * handler, if the resource is not a string.
  *
  * @example Usage
  * ```ts
@@ -88,6 +91,13 @@ export function fencedHttp(
 ): <Rest extends unknown[]>(
   handler: FencedHandler<Rest>,
 ) => (request: Request, ...rest: Rest) => Promise<Response> {
+  if (typeof fences?.raise !== "function" || typeof resource !== "function") {
+    throw new TypeError(
+      "Cannot use the arguments of fencedHttp(): they must be fences, such as new MemoryFences(), and a " +
+        `function that names the resource of a request, but they are ${describe(fences)} and ` +
+        describe(resource),
+    );
+  }
   const action = readTable("fencedHttp()", options, FENCED_HTTP_OPTIONS).raise ? "raise" : "check";
   return (handler) => async (request, ...rest) => {
     const header = request.headers.get(FENCE_HEADER);

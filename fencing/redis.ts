@@ -174,7 +174,7 @@ const FENCED_REDIS_OPTIONS = {
  * @param client A client in an adapter, as `RedisLock` takes it.
  * @param options The prefix of the keys, and whether tokens are remembered.
  * @returns An object that runs commands under a token.
- * @throws {TypeError} If an option has a wrong type or is unknown.
+ * @throws {TypeError} If the client is not in an adapter, or an option has a wrong type or is unknown.
  *
  * @example Usage
  * ```ts ignore
@@ -201,6 +201,11 @@ export function fencedRedis(
   client: RedisClient,
   options: FencedRedisOptions = {},
 ): FencedRedis {
+  if (typeof client?.send !== "function") {
+    throw new TypeError(
+      "Cannot use this Redis client: pass an adapter, as in fencedRedis(nodeRedis(client))",
+    );
+  }
   const { keyPrefix, raise } = readTable("fencedRedis()", options, FENCED_REDIS_OPTIONS);
   return new FencedRedis(client, keyPrefix, raise);
 }

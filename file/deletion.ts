@@ -19,11 +19,9 @@ const IDLE_MS = 1_000;
 const STEP_FILES = 32;
 /** How often disposal tries while another process is writing the tokens. */
 const CLOSING_TRIES = 20;
-/** The pause in ms between two steps. */
 const STEP_EVERY_MS = 5;
 /** How often, in ms, an instance in use looks for files that killed processes left. */
 const SWEEP_EVERY_MS = 60_000;
-/** How many files one sweep looks at. */
 const SWEEP_FILES = 1_024;
 /** For how long, in ms, nobody has touched such a file. A live waiter would have locked it. */
 const LEFT_MS = 10_000;
@@ -33,7 +31,6 @@ export class Cleaner {
   readonly #fs: FileSystem;
   /** When each file was released, in monotonic ms, by its path and in that order. */
   readonly #idle = new Map<string, number>();
-  /** The paths of files that killed processes may have left. */
   #left: string[] = [];
   /** Those of the directory. There is nothing to delete before the first release. */
   #tokens: TokenFile | null = null;

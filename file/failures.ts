@@ -40,12 +40,14 @@ function isSetup(cause: unknown): boolean {
  * The error that a call reports: a {@linkcode LockSetupError} if only a change of the set-up helps,
  * else a {@linkcode LockUnavailableError}.
  */
-export function toLockError(cause: unknown, name: string, path?: string): LockError {
-  if (cause instanceof LockError) return cause;
-  const why = cause instanceof Error ? cause.message : String(cause);
-  const remedy = REFUSALS.has(codeOf(cause) ?? "") ? ": let this user write there" : "";
+export function toLockError(error: unknown, name: string, path?: string): LockError {
+  if (error instanceof LockError) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  const remedy = REFUSALS.has(codeOf(error) ?? "") ? ": let this user write there" : "";
   const at = path === undefined ? "" : ` at ${JSON.stringify(path)}`;
   const message = `Cannot use the file of lock ${JSON.stringify(name)}${at}: ${why}${remedy}`;
-  const ErrorClass = isSetup(cause) ? LockSetupError : LockUnavailableError;
-  return new ErrorClass(message, name, { cause });
+  const ErrorClass = isSetup(error) ? LockSetupError : LockUnavailableError;
+  // A failure of ours says no more than the message; one of the system has a code.
+  const cause = error instanceof SetupFailure ? error.cause : error;
+  return new ErrorClass(message, name, cause === undefined ? {} : { cause });
 }

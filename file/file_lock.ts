@@ -6,9 +6,9 @@
  * the file, which is deleted when nobody has used it for a while. While a lease is held, its file is
  * compared with the one at the path: another one there, or none, means that the lease is lost.
  *
- * A waiter looks before it tries, since a try that fails wakes the others. A file that is locked but not
- * marked as held (`"unmarked"`) is locked for a moment only, or by another program. An instance that got
- * the lock eight times in a row lets others that want it go first, once (`"yield"`).
+ * A waiter looks before it tries, since a try that fails wakes the others; but one such try marks the file as
+ * wanted. An instance that got the lock eight times in a row then lets others go first, once (`"yield"`). A
+ * file that is locked but not marked as held (`"unmarked"`) is locked for a moment only, or by another program.
  *
  * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
  * `directory_changes.ts`, tokens in `tokens.ts`, deletion in `deletion.ts`.

@@ -21,7 +21,6 @@ import type { FileSystem } from "./system/port.ts";
 import { TokenFile } from "./tokens.ts";
 import { checkTrusted } from "./trust.ts";
 
-/** Environment variables that name the temporary directory, in order of preference. */
 const TEMP_DIRS = ["TMPDIR", "TMP", "TEMP"];
 
 /** The name of the file that remembers the tokens of deleted lock files. */
@@ -36,11 +35,8 @@ export class LockDirectory {
   readonly #fs: FileSystem;
   /** The absolute path; empty if there is none. */
   readonly path: string;
-  /** Why there is no path. */
   readonly #failure: SetupFailure | null = null;
-  /** Whether other users may write to it. */
   readonly #isShared: boolean;
-  /** Whether files stay when nobody uses them. */
   readonly #keepsFiles: boolean;
   /** Identifies the instance in the files. */
   readonly #lockerId: string = crypto.randomUUID().slice(0, 8);

@@ -27,17 +27,13 @@ export interface LockFile {
   readonly path: string;
   /** The name of the lock, written into a new file. */
   readonly name: string;
-  /** The mode of a new file. */
   readonly mode: number;
-  /** Whether it stays when nobody uses it. */
   readonly isKept: boolean;
   /** The tokens of deleted files in the same directory. */
   readonly tokens: TokenFile;
 }
 
-/** The header of a lock file. */
 export interface Record {
-  /** The last fencing token that was granted. */
   readonly token: bigint;
   /** Whether the lock was granted and not released. A holder that dies leaves `true` behind. */
   readonly held: boolean;
@@ -72,7 +68,6 @@ export const RECORD_BYTES = 40 + 2 + 100 * 6 + 1;
 const FIELDS = /^(\d{20}) ([h-]) ([w-]) (\d{2}) ([0-9a-f]{8}) ("[^\n]*")\s*$/;
 const MARK = { held: "h", wanted: "w", not: "-" } as const;
 
-/** The bytes that set and clear a mark of a file. */
 export const MARKS = {
   wanted: new TextEncoder().encode(MARK.wanted),
   not: new TextEncoder().encode(MARK.not),
@@ -88,7 +83,6 @@ export const MARKS = {
  */
 export type NotLocked = "held" | "unmarked" | "yield";
 
-/** A lock file that this process has locked. */
 export class LockedFile {
   readonly file: LockFile;
   readonly token: bigint;

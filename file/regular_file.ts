@@ -8,7 +8,6 @@ import { closeSync, existsSync, fchmodSync, openSync } from "node:fs";
 import { codeOf, SetupFailure } from "./failures.ts";
 import type { FileInfo, FileSystem, OpenFile } from "./system/port.ts";
 
-/** The mode of files that only their owner may open. */
 export const PRIVATE_MODE = 0o600;
 /** How long, in ms, another user's new file may be without its mode. */
 const CREATED_WITHIN_MS = 2_000;

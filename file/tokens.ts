@@ -27,7 +27,6 @@ const TRIES = 100;
 export class TokenFile {
   readonly #fs: FileSystem;
   readonly #path: string;
-  /** The mode of new files in the directory. */
   readonly mode: number;
 
   constructor(fs: FileSystem, path: string, mode: number) {

@@ -14,7 +14,6 @@ const WRITABLE_BY_OTHERS = 0o022;
 const STICKY = 0o1000;
 const ROOT = 0;
 
-/** The advice at the end of a refusal. */
 const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who may write there " +
   "may break its locks";
 

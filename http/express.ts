@@ -28,6 +28,7 @@ import {
   writeProblem,
 } from "./internal/node_shield.ts";
 import {
+  checkLock,
   type HoldOptions,
   type HoldSettings,
   type LockKey,
@@ -151,6 +152,7 @@ export function expressLock<
   lock: DistributedLock,
   options: ExpressLockOptions<Request> | string,
 ): ExpressMiddleware {
+  checkLock("the first argument of expressLock()", lock, options);
   const settings = readOptions("expressLock()", options, MIDDLEWARE_OPTIONS);
   return function expressLock(req, res, next) {
     if (settings.unlockedMethods.includes(req.method)) return next();

@@ -35,6 +35,7 @@ import {
   wireRoute,
 } from "./internal/fastify/route.ts";
 import {
+  checkLock,
   type HoldOptions,
   type LockKey,
   type MethodOptions,
@@ -95,7 +96,11 @@ export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
 }
 
 const { key: KEY, ...DEFAULTS } = MIDDLEWARE_OPTIONS;
-const PLUGIN_OPTIONS = { ...DEFAULTS, ...REGISTER_OPTIONS, lock: required(checkLock) };
+const PLUGIN_OPTIONS = {
+  ...DEFAULTS,
+  ...REGISTER_OPTIONS,
+  lock: required(checkPluginLock),
+};
 
 /**
  * A plugin that decorates the instance with `locks` and each request with `lease`, and acquires the
@@ -150,6 +155,7 @@ export async function fastifyLock(
   app: FastifyLockApp,
   options: FastifyLockOptions,
 ): Promise<void> {
+  if (!("lock" in Object(options))) checkPluginLock("'lock'", undefined); // before unknown options
   const { lock, ...defaults } = readTable("fastifyLock()", options, PLUGIN_OPTIONS);
   const routeOptions = routeTable(defaults);
   app.decorate("locks", lock);
@@ -183,9 +189,8 @@ function routeTable(plugin: Readonly<Record<string, unknown>>): typeof MIDDLEWAR
   return { ...Object.fromEntries(rules), key: required(checkKey) };
 }
 
-function checkLock(_what: string, lock: unknown): void {
-  if (typeof (lock as Partial<DistributedLock> | undefined)?.acquire === "function") return;
-  throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
+function checkPluginLock(what: string, lock: unknown): void {
+  checkLock(`${what} of fastifyLock()`, lock);
 }
 
 /** A key that is `undefined` by accident must not leave the route unlocked. */

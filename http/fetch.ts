@@ -7,6 +7,7 @@
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForFetch, respondUnderLease } from "./internal/fetch_response.ts";
 import {
+  checkLock,
   HANDLER_OPTIONS,
   type HoldOptions,
   type LockKey,
@@ -97,6 +98,7 @@ export function fetchLock(
   lock: DistributedLock,
   options: OptionalFetchLockOptions | string,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest> {
+  checkLock("the first argument of fetchLock()", lock, options);
   const settings = readOptions("fetchLock()", options, HANDLER_OPTIONS);
   return (handler) =>
     async function fetchLock(request, ...rest) {

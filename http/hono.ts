@@ -27,6 +27,7 @@ import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForFetch, respondUnderLease } from "./internal/fetch_response.ts";
 import {
+  checkLock,
   type HoldOptions,
   type LockKey,
   type MethodOptions,
@@ -125,6 +126,7 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,
   options: HonoLockOptions<Context> | string,
 ): HonoMiddleware<Context> {
+  checkLock("the first argument of honoLock()", lock, options);
   const settings = readOptions("honoLock()", options, MIDDLEWARE_OPTIONS);
   return async function honoLock(c, next) {
     const { raw } = c.req;

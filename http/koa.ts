@@ -22,6 +22,7 @@
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LockedResponse } from "./internal/node_response.ts";
 import {
+  checkLock,
   type HoldOptions,
   type HoldSettings,
   type LockKey,
@@ -127,6 +128,7 @@ export function koaLock<Context extends KoaContext = KoaContext>(
   lock: DistributedLock,
   options: KoaLockOptions<Context> | string,
 ): KoaMiddleware<Context> {
+  checkLock("the first argument of koaLock()", lock, options);
   const settings = readOptions("koaLock()", options, MIDDLEWARE_OPTIONS);
   return async function koaLock(ctx, next) {
     if (settings.unlockedMethods.includes(ctx.method)) return void await next();

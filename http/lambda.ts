@@ -26,7 +26,13 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { endWithProblem, type LambdaResponse } from "./internal/lambda/answer.ts";
 import { Invocation } from "./internal/lambda/invocation.ts";
-import { type HoldOptions, LAMBDA_OPTIONS, type LockKey, readOptions } from "./internal/options.ts";
+import {
+  checkLock,
+  type HoldOptions,
+  LAMBDA_OPTIONS,
+  type LockKey,
+  readOptions,
+} from "./internal/options.ts";
 import { keyOf, type RequestLease } from "./internal/request.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/options.ts";
@@ -167,6 +173,7 @@ export function lambdaLock<Event, Context extends LambdaContext>(
 ): <Result, E extends Event = Event, C extends Context = Context>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result> {
+  checkLock("the first argument of lambdaLock()", lock, options, true);
   const read = readOptions("lambdaLock()", options, LAMBDA_OPTIONS);
   const settings = { ...read, fencingHeader: undefined };
   return (handler) => async (event, context) => {

@@ -31,6 +31,7 @@ import { LockedCall, type ResultSource } from "./internal/nest_call.ts";
 import { LockedResponse } from "./internal/node_response.ts";
 import { type ShieldedResponse, shieldOf } from "./internal/node_shield.ts";
 import {
+  checkLock,
   type HoldOptions,
   type LockKey,
   type MethodOptions,
@@ -131,9 +132,7 @@ export class LockInterceptor {
    * @throws {TypeError|RangeError} If an option is bad.
    */
   constructor(lock: DistributedLock, options?: NestLockOptions | string) {
-    if (typeof lock?.acquire !== "function") {
-      throw new TypeError("Cannot make a LockInterceptor as 'lock' is not a lock: pass a strategy");
-    }
+    checkLock("the first argument of new LockInterceptor()", lock, options);
     this.#lock = lock;
     this.#route = options === undefined ? undefined : readRoute(options);
   }

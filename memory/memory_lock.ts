@@ -1,5 +1,8 @@
 /**
- * `MemoryLock`: locks within one instance, without I/O. Its queue is `core/lease/local_queue.ts`.
+ * `MemoryLock`: locks within one instance, without I/O. The caller that has the turn of a name holds the lock:
+ * its lease is opened in the step that grants the turn. The release ends the turn, which grants the next one,
+ * first in, first out. A steal takes the turn away, and then ends the lease of the victim. The turns are in
+ * `core/lease/local_queue.ts`.
  *
  * @module
  */

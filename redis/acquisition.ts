@@ -4,17 +4,20 @@
  * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_, to _attach_ (to what its owner id
  *    holds), or to _steal_ (from the holder that was read before). An ask that fails is sent again until the
  *    outage budget is used up. The answer says: granted; queued; held (a call that does not wait ends without
- *    a lease); late or searching (the call asks again); or ended (a tombstone refuses it, and it fails).
+ *    a lease); late (the call asks again, and fails at the 8th in a row unless it has been queued); searching
+ *    (it asks again); or ended (a tombstone refuses it, and it fails).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
- *    its ticket: at intervals, and when the holder's TTL is over. All ask if an answer, "queued" or "granted",
- *    says that the server knows fewer of them than there are, or if one of them has found an outage.
+ *    its ticket: at intervals, when the holder's TTL is over, and when messages may be lost. All ask if an
+ *    answer, "queued" or "granted", says that the server knows fewer of them than there are, or if one of them
+ *    has found an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
  *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
  *    extends the claim to a whole TTL. If the message is lost, an answer to another waiter makes it ask.
  * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
  *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant
  *    on the same client, the message "stolen", the answer "queued" or "held" to a later call of its owner id.
- * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified).
+ * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified
+ *    that the lock is free, and asks).
  * 6. A call that ends without a lease _cleans up_: it waits for the answers to its asks, and leaves if the server
  *    knows the call, or may still execute a copy of an ask. Against such a copy this leave, and that of a
  *    release, writes a tombstone.
@@ -48,7 +51,7 @@ import {
   type Refused,
   TOMBSTONE_MS,
 } from "./protocol/wire.ts";
-import type { AskTurn } from "./protocol/command_window.ts";
+import type { AskTurn, CommandWindow } from "./protocol/command_window.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure, refusalOf } from "./protocol/failures.ts";
 import { hasSameOwnerId, type LockKeys } from "./protocol/keys.ts";
@@ -70,19 +73,15 @@ export interface CallContext {
   readonly commands: RedisCommands;
   readonly waiters: Waiters;
   readonly held: HeldLeases;
-  /** Aborts at disposal. */
   readonly ended: AbortSignal;
-  /** How long in ms an outage may last before a call gives up. */
   readonly unavailableAfterMs: number;
 }
 
-/** The arguments and options of a call. */
 export interface AcquisitionTerms extends Omit<Ask, "inbox" | "ticket" | "isWanted"> {
   readonly name: string;
   readonly ownerId: string;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
-  /** Whether the lease is not released at disposal. */
   readonly outlivesDisposal: boolean;
   readonly signal: AbortSignal | undefined;
   readonly onWait: ((info: WaitInfo) => void) | undefined;
@@ -136,7 +135,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   /** Ends the current wait of the call, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
   #lastReport: WaitInfo = {};
-  /** In a row. */
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
   #joinsOutage = false;
@@ -219,12 +217,13 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   // grant message that opens no lease makes the call ask while an ask is unanswered.
 
   async #ask(): Promise<void> {
-    const { window } = this.#context.commands;
+    const window = this.#context.commands.windowOf(this.keys.lock);
     const turn = window.take() ? null : window.askTurn(this.#budget.outageSinceMs);
     let answer: AskAnswer | void;
     try {
       // One wait for the slot and the answer: no event is missed between them.
-      answer = await this.#unlessChanged(turn === null ? this.#send() : this.#sendInTurn(turn));
+      const answering = turn === null ? this.#send(window) : this.#sendInTurn(window, turn);
+      answer = await this.#unlessChanged(answering);
     } catch (error) {
       this.#throwIfEnded();
       this.#budget.judge(error);
@@ -240,14 +239,13 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
-  /** Sends an ask when its slot comes, unless the call must do something else by then. */
-  async #sendInTurn(turn: AskTurn): Promise<AskAnswer | void> {
+  async #sendInTurn(window: CommandWindow, turn: AskTurn): Promise<AskAnswer | void> {
     await turn.come;
-    if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send();
+    if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send(window);
   }
 
   /** Sends an ask that has a slot. Notes what the clean-up must know, however late the answer comes. */
-  #send(): Promise<AskAnswer> {
+  #send(window: CommandWindow): Promise<AskAnswer> {
     const { engine: { clock }, commands } = this.#context;
     const { client } = commands;
     const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
@@ -259,12 +257,12 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
     this.#answerWorth = "valid"; // the answer knows of everything that happened before
-    const answered = commands.ask(this, sent, lastMomentMs).then((answer) => {
+    const answered = commands.ask(this, window, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#countAnswer();
       this.#learn(answer);
-      return answer.state === "late" ? this.#onLate(answer) : answer;
+      return answer.state === "late" ? this.#onLate(answer, window, sent) : answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
@@ -321,15 +319,19 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /**
    * The server got the ask too late and did nothing. It answers, so this is no outage. The first time the call
-   * asks again at once, unless another ask is under way: it has kept its slot, so that no later call comes
+   * asks again at once, unless a later ask was sent: it has kept its slot, so that no later call comes
    * before it. After that it pauses, as another ask would not help a server or a process that is behind.
    */
-  #onLate(answer: AskAnswer): AskAnswer | Promise<AskAnswer> {
+  #onLate(
+    answer: AskAnswer,
+    window: CommandWindow,
+    sent: AskSent,
+  ): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
     this.#lateAsks++;
-    const asksAgain = this.#lateAsks === 1 && this.#unanswered === 0 && this.#phase === "asking";
-    if (asksAgain && this.isWanted) return this.#send();
-    this.#context.commands.window.free(true);
+    const asksAgain = this.#lateAsks === 1 && sent === this.#sent && this.#phase === "asking";
+    if (asksAgain && this.isWanted) return this.#send(window);
+    window.free(true);
     return answer;
   }
 
@@ -338,7 +340,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return this.#budget.unavailable(new Error(`Each of the last ${late}`));
   }
 
-  /** The lock is not granted, and the call does not wait. */
   #refuse({ waiters, leftMs }: Refused): void {
     if (this.mode === "try") this.#terms.onWait?.({ waiters, ...remaining(leftMs) });
     this.#enter("over");
@@ -346,7 +347,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   // Waiting in the queue.
 
-  /** The server has queued the call. It keeps the ticket of its first answer. */
   #enqueue(answer: Queued, sent: AskSent): void {
     const { position, waiters, leftMs, serverMs } = answer;
     const { onWait } = this.#terms;
@@ -374,7 +374,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#joinsOutage = false;
     const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
     const nowMs = clock.now();
-    const silentSinceMs = commands.window.silentSinceMs ?? nowMs;
+    const silentSinceMs = commands.windowOf(this.keys.lock).silentSinceMs ?? nowMs;
     const earliestMs = nowMs - Math.max(0, unavailableAfterMs - ASK_LIFE_MS);
     const firstSentMs = this.#firstSent?.nowMs ?? nowMs;
     this.#budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));
@@ -431,7 +431,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#wake?.();
   }
 
-  /** Changes the phase. A different one ends the wait of the call. */
   #enter(phase: "asking" | "queued" | "granted" | "over"): void {
     const isOther = phase !== this.#phase;
     this.#phase = phase;
@@ -452,10 +451,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   // The grant.
 
-  /**
-   * Opens a lease for a grant that arrived as a message, if more than half of its claim is left and the
-   * lease is renewed automatically. Otherwise the call asks once more.
-   */
   #accept(): void {
     const { message: { serverMs, claimMs, fencingToken }, receivedMs } = this.#grant!;
     const { waiters, engine } = this.#context;
@@ -578,7 +573,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     }
   }
 
-  /** Resolves when no ask is unanswered. The call sends none any more. */
   #answered(): Promise<void> {
     if (this.#unanswered === 0) return Promise.resolve();
     this.#whenAnswered ??= Promise.withResolvers();
@@ -592,12 +586,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 }
 
-/** Left out where the holder's lock has no TTL. */
 function remaining(leftMs: number): Pick<WaitInfo, "remainingMs"> {
   return leftMs < 0 ? {} : { remainingMs: leftMs };
 }
 
-/** The answer to a release that Redis refuses for good; `null` if the failure is of another kind. */
 function refusedForGood(cause: unknown): ReleaseAnswer | null {
   const { kind, reason } = classifyFailure(cause);
   if (kind !== "refused") return null;

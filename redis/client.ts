@@ -87,6 +87,14 @@ export interface RedisClient {
    */
   readonly cluster: boolean;
   /**
+   * Of a client of a cluster: names the node that has a hash slot, as far as it is known. A node has at most 256
+   * commands unanswered, and commands to other nodes do not wait for them. Without this method all nodes count
+   * as one: if one does not answer, the leases on the others are lost, too.
+   *
+   * @param slot The hash slot, 0 to 16383.
+   */
+  nodeOf?(slot: number): string | undefined;
+  /**
    * Drops the connection. Called when a command has had no reply within `commandTimeoutMs`. Only for
    * clients that run one command at a time and never time out: there one command blocks all later ones.
    */

@@ -8,9 +8,7 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LockMode } from "../core/contract/distributed_lock.ts";
 import type { RedisClient } from "./client.ts";
 
-/** A call that has a lease. */
 export interface Holder {
-  /** The owner value. */
   readonly value: string;
   /** Another owner value was granted the lock after this one. */
   onLaterGrant(value: string): void;
@@ -26,7 +24,6 @@ export interface KnownGrant {
 interface HeldLease {
   readonly holder: Holder;
   readonly lease: ManagedLease;
-  /** The leases of its `RedisLock`. */
   readonly instance: HeldLeases;
 }
 
@@ -63,7 +60,6 @@ export class HeldLeases {
     }
   }
 
-  /** The lock was stolen from `value`. */
   onStolen(lockKey: string, value: string): void {
     this.#find(lockKey, value)?.lease.lose("stolen");
   }

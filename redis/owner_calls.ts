@@ -9,18 +9,17 @@
 import { LockError } from "../core/contract/errors.ts";
 import type { Acquisition } from "./acquisition.ts";
 
-interface OwnerCall {
-  readonly call: Acquisition;
-  /** Resolves when it and the calls before it have their answers, and their clean-ups are over. */
-  readonly quiet: Promise<unknown>;
-}
-
 export class OwnerCalls {
-  readonly #last = new Map<string, OwnerCall>();
+  /**
+   * By lock and id: the calls in their order, each until it has its answers and its clean-up is over, and what
+   * ends its wait for the others. No promise outlives a call here: in an outage the first one may have none of
+   * its answers for long, while later ones come and go.
+   */
+  readonly #lines = new Map<string, Map<Acquisition, () => void>>();
 
   /** Throws a `LockError` if another call of the lock and id asks. */
   check(name: string, ownerId: string): void {
-    if (this.#last.get(keyOf(name, ownerId))?.call.isWanted) {
+    if (this.#asking(keyOf(name, ownerId)) !== undefined) {
       throw ownerError(name, "another call under it asks for the lock or waits for it");
     }
   }
@@ -31,16 +30,28 @@ export class OwnerCalls {
    */
   begin(name: string, ownerId: string, call: Acquisition): void {
     const key = keyOf(name, ownerId);
-    const last = this.#last.get(key);
     if (call.mode !== "attach") this.check(name, ownerId);
-    else if (last?.call.isWanted && last.call.mode !== "attach") {
-      last.call.end(ownerError(name, "attach() was called under it"));
+    const asking = this.#asking(key);
+    if (asking !== undefined && asking.mode !== "attach") {
+      asking.end(ownerError(name, "attach() was called under it"));
     }
-    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    call.ownerTurn = { earlier: last?.quiet, end };
-    const quiet = Promise.all([last?.quiet, ended]).then(() => call.quiet());
-    this.#last.set(key, { call, quiet });
-    quiet.then(() => this.#last.get(key)?.call === call && this.#last.delete(key));
+    const line = this.#lines.get(key) ?? new Map<Acquisition, () => void>();
+    this.#lines.set(key, line);
+    const turn = Promise.withResolvers<void>();
+    const earlier = line.size === 0 ? undefined : turn.promise;
+    line.set(call, turn.resolve);
+    const end = async () => {
+      await call.quiet();
+      line.delete(call);
+      if (line.size === 0) this.#lines.delete(key);
+      else for (const endWait of line.values()) return endWait();
+    };
+    call.ownerTurn = { earlier, end };
+  }
+
+  #asking(key: string): Acquisition | undefined {
+    for (const call of this.#lines.get(key)?.keys() ?? []) if (call.isWanted) return call;
+    return undefined;
   }
 }
 

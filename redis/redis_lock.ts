@@ -26,6 +26,7 @@ import type {
   RequestMethod,
 } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
+import type { LeaseRequest } from "../core/lease/grant.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
@@ -300,11 +301,19 @@ export class RedisLock implements AttachableLock {
   /** Queries until there is an answer, or the budget or its signal ends that. */
   async #ask(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     const { signal } = budget;
+    let withdraw = () => {};
+    const request: LeaseRequest = {
+      byMs: 0,
+      onQueued: (withdrawIt) => void (withdraw = withdrawIt),
+      onTurn: () => true,
+    };
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await budget.settle(this.#context.commands.query(keys, maxWaiters), signal);
+        const answer = this.#context.commands.query(keys, maxWaiters, request);
+        return await budget.settle(answer, signal);
       } catch (error) {
+        withdraw(); // else it would wait for its turn until the end of the outage
         await budget.recover(error);
       }
     }

@@ -2,8 +2,8 @@
  * One call of `acquire()` or `tryAcquire()`, from top to bottom: how it gets a lock, holds it, and leaves
  * nothing behind. The queue of a lock is the children of the lock's znode, by sequence number.
  *
- * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick,
- *    unless other calls of this instance are ahead.
+ * 1. **Enter**, at most 128 calls of an instance at a time: create our znode, an ephemeral sequential child,
+ *    and list the children in the same tick, unless other calls of this instance are ahead.
  * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it.
  *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
  * 3. **Wait**: else watch our znode and the nearest blocker, and sleep until one of them is deleted or the

@@ -12,6 +12,10 @@
  * - `"ERR_LOCK_SETUP"`: {@linkcode LockSetupError};
  * - `"ERR_LOCK_TIMEOUT"`: {@linkcode LockTimeoutError};
  * - `"ERR_LOCK_UNAVAILABLE"`: {@linkcode LockUnavailableError}.
+ *
+ * A call after disposal, one that waited until then, and a feature that a strategy lacks reject with a
+ * `DOMException`. It has no such code: its `name` is `"InvalidStateError"`, `"AbortError"` or
+ * `"NotSupportedError"`.
  */
 export type LockErrorCode =
   | "ERR_LOCK"

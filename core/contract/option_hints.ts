@@ -1,5 +1,6 @@
 /**
- * What an error says about an option that does not exist: what to use instead.
+ * What an error says about an option that does not exist, or about a bare value in the place of options:
+ * what to use instead.
  *
  * @module
  */
@@ -12,6 +13,8 @@ const RENEWAL = "leases are renewed in time unless 'autoRenew' is false";
 const OWNER = "an id that the caller chooses is 'ownerId', a name to show is 'label'";
 const LIMIT = "at most n holders at a time is 'limit'";
 const DRIFT = "the allowance for drift is fixed";
+/** What an error says about several names. */
+export const SEVERAL_NAMES = "a call takes one name; several names: acquireAll()";
 
 /** The options of other libraries, and what to use here. */
 const FOREIGN: Readonly<Record<string, string>> = {
@@ -62,6 +65,26 @@ const FOREIGN: Readonly<Record<string, string>> = {
   shared: 'it is mode: "shared"',
   steal: "only request() has it",
 };
+
+/** What a bare value in the place of options is meant as, by what it is and by an option that they have. */
+const BARE: readonly (readonly [is: string, option: string, hint: string])[] = [
+  ["a number", "waitMs", `the longest wait is { waitMs }; ${TTL}`],
+  ["a number", "ttlMs", TTL],
+  ["a function", "key", "pass it as { key }"],
+  ["undefined", "key", "pass { key }, or the key alone"],
+  ["a function", "onWait", "to run it under the lock, call request()"],
+  ["a string", "onWait", SEVERAL_NAMES],
+  ["an array", "onWait", SEVERAL_NAMES],
+  ["a string", "dir", "pass it as { dir }"],
+  ["a string", "rootPath", "the servers come first, then the options"],
+  ["an AbortSignal", "signal", "pass it as { signal }"],
+];
+
+/** The end of the error for a bare value in the place of options. */
+export function hintForBare(is: string, known: readonly string[]): string {
+  const row = BARE.find(([each, option]) => each === is && known.includes(option));
+  return row === undefined ? "" : `; ${row[2]}`;
+}
 
 /**
  * The end of the error for an option that does not exist: one with almost the same name, the option that

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { hintFor } from "./option_hints.ts";
+import { hintFor, hintForBare, SEVERAL_NAMES } from "./option_hints.ts";
 
 /** Longest name of a lock, in UTF-16 code units. */
 const MAX_NAME_LENGTH = 1_000;
@@ -65,9 +65,14 @@ export function readTable<Options extends object, Table extends OptionTable<Opti
   options: Options,
   table: Table,
 ): ReadOptions<Options, Table> {
-  if (typeof options !== "object" || options === null) {
+  const isBare = typeof options !== "object" || options === null || Array.isArray(options) ||
+    options instanceof AbortSignal || options instanceof Promise;
+  if (isBare) {
     const is = describe(options);
-    throw new TypeError(`Cannot use the options: they must be an object, but they are ${is}`);
+    const hint = hintForBare(is, Object.keys(table));
+    throw new TypeError(
+      `Cannot use the options: they must be an object, but they are ${is}${hint}`,
+    );
   }
   refuseUnknown(where, options, table);
   const read: Record<string, unknown> = {};
@@ -102,6 +107,9 @@ function copyOf(value: unknown): unknown {
 /** The end of the message about a bad value: `"a string"`, `"null"`. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return "an array";
+  if (value instanceof AbortSignal) return "an AbortSignal";
+  if (value instanceof Promise) return "a promise (is an 'await' missing?)";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
@@ -263,6 +271,9 @@ export const OWNER_ID: Rule<undefined> = {
 const NAME = text({ min: 1 });
 
 export function checkName(name: unknown): asserts name is string {
+  if (Array.isArray(name)) {
+    throw new TypeError(`Cannot use an array as the lock name: ${SEVERAL_NAMES}`);
+  }
   NAME.check("the lock name", name);
 }
 

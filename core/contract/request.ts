@@ -44,9 +44,10 @@ export function requestOn(source: DistributedLock, parts: RequestParts): Request
     // Some forms promise a lease, and without `ifAvailable` there always is one.
     const callback = args.at(-1) as RequestCallback<T>;
     if (typeof callback !== "function") {
+      const order = typeof args[0] === "function" ? "; the options come before it" : "";
       throw new TypeError(
         `Cannot request lock ${JSON.stringify(name)}: the callback must be a function, ` +
-          `but it is ${describe(callback)}`,
+          `but it is ${describe(callback)}${order}`,
       );
     }
     const lease = await acquireAs(readRequestOptions(options, table), name, source, parts);

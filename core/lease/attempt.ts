@@ -7,9 +7,9 @@ import { type Cancel, type Clock, type Instant, instant } from "../time/clock.ts
 import type { LeaseRequest } from "./grant.ts";
 
 /**
- * One renewal or release. It has failed if it is not answered in a sixth of the TTL (20 ms to 2 s), counted
- * from when it was sent; then the next one is sent. What waits in this process for its turn has not failed:
- * to send it again would only make the queue longer.
+ * One renewal or release. It has failed if it is not answered in a sixth of the time for which the lease was
+ * granted (20 ms to 2 s), counted from when it was sent; then the next one is sent. What waits in this process
+ * for its turn has not failed: to send it again would only make the queue longer.
  */
 export class Attempt implements LeaseRequest {
   readonly byMs: number;
@@ -33,13 +33,13 @@ export class Attempt implements LeaseRequest {
    */
   constructor(
     clock: Clock,
-    ttlMs: number,
+    grantedMs: number,
     byMs: number,
     leftMs: number = Infinity,
     isWanted: () => boolean = () => true,
   ) {
     this.#clock = clock;
-    this.#limitMs = Math.min(Math.max(ttlMs / 6, 20), 2_000, leftMs);
+    this.#limitMs = Math.min(Math.max(grantedMs / 6, 20), 2_000, leftMs);
     this.byMs = byMs;
     this.#leftMs = leftMs;
     this.#isWanted = isWanted;

@@ -52,6 +52,8 @@ export interface LeaseContext {
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
+/** How long, in ms, before its deadline a lease can no longer be saved, if answers usually come fast: at most. */
+const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
 const noAnswer = () => NO_ANSWER;
@@ -301,9 +303,10 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
+    const grantedMs = Math.min(this.#grant.ttlMs, Math.max(this.#grant.validMs, this.#validMs));
     const attempt = new Attempt(
       clock,
-      this.#grant.ttlMs,
+      grantedMs,
       this.#deadlineMs,
       Infinity,
       () => this.#canBeSaved(),
@@ -334,7 +337,7 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #canBeSaved(): boolean {
     const { clock, answerMs } = this.#context;
-    const neededMs = Math.max(this.#grant.ttlMs / 50, 2 * answerMs);
+    const neededMs = Math.max(Math.min(this.#validMs / 50, MAX_HOPELESS_MS), 2 * answerMs);
     return this.#deadlineMs - clock.now() > neededMs;
   }
 

@@ -65,7 +65,6 @@ export class LeaseEngine {
     for (const lease of this.#leases) lease.extend(sent, validMs);
   }
 
-  /** Ends all leases as lost, for instance because their session is over. */
   loseAll(reason: LeaseLostReason, cause?: unknown): void {
     for (const lease of [...this.#leases]) lease.lose(reason, cause);
   }

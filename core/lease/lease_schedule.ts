@@ -9,7 +9,6 @@ import { type Timed, TimeHeap } from "../time/time_heap.ts";
 /** Leases that are due within this time in ms are looked at together. */
 const TOGETHER_MS = 100;
 
-/** The part of a lease that the schedule uses. */
 export interface ScheduledLease extends Timed {
   /** The time at which the schedule looks at it. May be earlier than `dueMs`, never later. Only the schedule writes it. */
   atMs: number;

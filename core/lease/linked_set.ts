@@ -23,7 +23,6 @@ export class LinkedSet<T> implements Iterable<T> {
     return this.#links.size;
   }
 
-  /** The value that was added first. */
   get first(): T | undefined {
     return this.#head?.value;
   }

@@ -210,7 +210,7 @@ export class OutageBudget {
     const { error, reason, isRefusal, isLasting } = this.#explain(cause);
     const verb = isRefusal ? "use" : "reach";
     const message = `Cannot ${verb} ${service} for lock ${JSON.stringify(lockName)}: ${reason}`;
-    const options = error === undefined ? {} : { cause: error };
+    const options = causeBehind(reason, error);
     return isLasting
       ? new LockSetupError(message, lockName, options)
       : new LockUnavailableError(message, lockName, options);
@@ -231,6 +231,24 @@ export class OutageBudget {
     const isLasting = failure?.kind === "refused";
     return { error: cause, reason, isRefusal: failure?.isRefusal ?? isLasting, isLasting };
   }
+}
+
+/** How many errors of a chain of causes are looked at. */
+const MAX_CAUSES = 5;
+
+/**
+ * The options of an error whose message gives a reason: its cause is what stands behind the last error of
+ * the chain whose message is a part of the reason. Else a log would say the same two or three times.
+ */
+function causeBehind(reason: string, error: unknown): ErrorOptions {
+  let cause = error;
+  let each = error;
+  for (let i = 0; i < MAX_CAUSES && each instanceof Error; i++) {
+    const { message } = each;
+    each = each.cause;
+    if (message !== "" && reason.includes(message)) cause = each;
+  }
+  return cause === undefined ? {} : { cause };
 }
 
 /** No failure is known: a request was made, and nothing came back. */

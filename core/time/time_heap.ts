@@ -4,7 +4,6 @@
  * @module
  */
 
-/** An item of a {@linkcode TimeHeap}. */
 export interface Timed {
   /** Its moment, in monotonic ms. */
   readonly atMs: number;
@@ -20,7 +19,6 @@ function isBefore(a: Timed, b: Timed): boolean {
 
 /** A binary heap: adding an item and removing any takes O(log n). It iterates in no order. */
 export class TimeHeap<T extends Timed> implements Iterable<T> {
-  /** Only the heap writes it. */
   size = 0;
   readonly #items: T[] = [];
 

@@ -27,10 +27,11 @@ export interface Runtime {
 export function chooseFileSystem(runtime: Runtime = process): FileSystem {
   try {
     return fileSystemOf(runtime);
-  } catch (cause) {
-    if (!(cause instanceof SetupFailure)) throw cause;
-    const options = cause.cause === undefined ? {} : { cause: cause.cause };
-    throw new LockSetupError(`Cannot create a FileLock: ${cause.message}`, undefined, options);
+  } catch (error) {
+    if (!(error instanceof SetupFailure)) throw error;
+    const { message, cause } = error; // the failure itself says no more than the message
+    const options = cause === undefined ? {} : { cause };
+    throw new LockSetupError(`Cannot create a FileLock: ${message}`, undefined, options);
   }
 }
 

@@ -17,7 +17,6 @@ export interface FileInfo {
   readonly nlink: number | null;
   /** The number of the device. Rounded if it is a `number` above 2^53, as is `ino`. */
   readonly dev: number | bigint;
-  /** The number of the file. */
   readonly ino: number | bigint | null;
 }
 
@@ -51,7 +50,6 @@ export interface DirectoryListener {
   onEnd(): void;
 }
 
-/** A running watch. */
 export interface DirectoryWatch {
   /** Ends the watch. It then calls its listener no more. */
   close(): void;
@@ -74,13 +72,10 @@ export interface FileSystem {
   realPath(path: string): string;
   /** Creates a directory, and those above it. */
   makeDirectory(path: string, mode: number): void;
-  /** Removes a file. */
   unlink(path: string): void;
   /** The user of this process; `null` if the system has no numbers of users. */
   uid(): number | null;
-  /** An environment variable. */
   env(name: string): string | undefined;
-  /** The wall clock in µs since the epoch. */
   wallUs(): bigint;
   /**
    * Watches a directory, but does not keep the process alive. Returns `null` if changes cannot be watched:

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { DistributedLock } from "../../core/contract/distributed_lock.ts";
 import {
   badValue,
   callback,
@@ -186,6 +187,26 @@ export function readOptions<
 >(where: string, options: Options | string, table: Table): ReadOptions<Options, Table> {
   const given = typeof options === "string" ? { key: options } as unknown as Options : options;
   return readTable(where, given, table);
+}
+
+/**
+ * Checks the lock that an integration gets, or, for Lambda, the factory of locks.
+ *
+ * @param what What it is, for the message: `"the first argument of fetchLock()"`.
+ * @param next The argument after it: a lock there shows that the two are swapped.
+ * @throws {TypeError} If it is not a lock.
+ */
+export function checkLock(what: string, lock: unknown, next?: unknown, isFactory = false): void {
+  if (!isLock(next) && (isLock(lock) || isFactory && typeof lock === "function")) return;
+  const must = isFactory ? "a lock, or a function that makes one" : "a lock";
+  const advice = isLock(next)
+    ? "the arguments are swapped"
+    : "pass a strategy, such as a RedisLock";
+  throw new TypeError(`${badValue(what, must, describe(lock))}: ${advice}`);
+}
+
+function isLock(value: unknown): boolean {
+  return typeof (value as Partial<DistributedLock> | null | undefined)?.acquire === "function";
 }
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;

@@ -22,7 +22,7 @@ export type { DenoRedisConnection, DenoRedisEvent, DenoRedisPipeline, DenoRedisS
 /** Events after which the connection is another one. No version reports all of them. */
 const EVENTS = ["connect", "ready", "reconnecting", "close", "end"] as const;
 
-/** A command that is sent at the end of this tick. */
+/** A command that is sent at the end of this tick, or after the answers to those that are under way. */
 interface Pending {
   readonly command: string;
   readonly args: string[];
@@ -35,7 +35,7 @@ interface Pending {
  * It runs one command at a time, never times out, and repeats commands after a reconnect. So the adapter
  * takes a *factory* and opens its own connections when it needs them, one for commands and one for
  * messages. It drops a connection that failed or does not answer, and closes both when the lock is
- * disposed. Commands issued in one tick are sent together.
+ * disposed. Commands issued in one tick, or while others are unanswered, are sent together.
  *
  * Before version 0.37 the client does not report that it has reconnected, so any command may have been
  * executed twice. Locks work with it, but cost the server a few commands more.
@@ -76,6 +76,7 @@ class DenoRedisConnections implements RedisClient {
   #hasEvents = true;
   #current: CommandConnection | null = null;
   #batch: Pending[] = [];
+  #isFlushing = false;
   /** The connections that were dropped, until they are closed. */
   readonly #closing = new Set<Promise<void>>();
 
@@ -90,8 +91,10 @@ class DenoRedisConnections implements RedisClient {
 
   readonly send = (command: string, args: string[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
-      const size = this.#batch.push({ command, args, resolve, reject });
-      if (size === 1) queueMicrotask(() => this.#flush());
+      this.#batch.push({ command, args, resolve, reject });
+      if (this.#isFlushing) return;
+      this.#isFlushing = true;
+      queueMicrotask(() => this.#flush());
     });
 
   readonly subscribe = (
@@ -130,10 +133,13 @@ class DenoRedisConnections implements RedisClient {
     });
   }
 
-  /** Sends the commands of this tick. */
+  /** One exchange at a time. If each tick had its own, the last ones would wait for many round trips. */
   async #flush(): Promise<void> {
-    const commands = this.#batch;
-    this.#batch = [];
+    while (this.#batch.length > 0) await this.#exchange(this.#batch.splice(0));
+    this.#isFlushing = false;
+  }
+
+  async #exchange(commands: Pending[]): Promise<void> {
     const connection = this.#current ??= this.#open();
     try {
       settle(commands, await connection.exchange(commands));
@@ -149,6 +155,7 @@ class DenoRedisConnections implements RedisClient {
     if (connection === null || connection !== this.#current) return;
     this.#current = null;
     this.#epoch++;
+    for (const { reject } of this.#batch.splice(0)) reject(error);
     const closed = connection.drop(error).finally(() => this.#closing.delete(closed));
     this.#closing.add(closed);
   }

@@ -61,6 +61,8 @@ export interface IoredisCluster {
   on(event: string | symbol, listener: (error?: unknown) => void): unknown;
   /** The nodes that are known. */
   nodes(role: "all" | "master"): IoredisClient[];
+  /** By hash slot: the addresses of the nodes that have it, the master first. */
+  readonly slots?: readonly (readonly string[] | undefined)[];
   /** True. */
   readonly isCluster: boolean;
   /** The state of the connections. */
@@ -215,6 +217,7 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     cluster: true,
+    nodeOf: (slot) => cluster.slots?.[slot]?.[0],
   });
 }
 

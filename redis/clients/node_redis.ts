@@ -29,6 +29,8 @@ export interface NodeRedisCluster {
     /** The connection to it, if there is one already. */
     readonly client?: NodeRedisClient | undefined;
   }[];
+  /** By hash slot: the nodes that have it. */
+  readonly slots?: readonly ({ readonly master: { readonly address: string } } | undefined)[];
   /** Whether it is connected or connecting. */
   readonly isOpen?: boolean;
 }
@@ -165,6 +167,7 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     cluster: true,
+    nodeOf: (slot) => cluster.slots?.[slot]?.master.address,
   });
 }
 

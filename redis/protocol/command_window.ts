@@ -12,20 +12,20 @@ import { SilenceError } from "../../core/time/outage_budget.ts";
 /** How many commands the client may have without an answer. Enough to fill a fast connection. */
 export const MAX_UNANSWERED = 256;
 
-/** While asks wait, one of them goes after so many urgent commands at most. */
-const MAX_URGENT_IN_ROW = 7;
+/** Of so many slots one is for asks; of the others every second one is for renewals. */
+const ROUND = 8;
 
 /** The silence of the connection is timed in this many steps. */
 const STEPS = 10;
 
 /** The wait of a renewal or release, or of another command that goes before asks. */
 interface UrgentTurn extends Timed {
+  readonly queue: TimeHeap<UrgentTurn>;
   readonly request: LeaseRequest | undefined;
   resolve(): void;
   reject(error: Error): void;
 }
 
-/** The wait of an ask for its slot. */
 export class AskTurn implements Timed {
   readonly atMs: number;
   readonly order: number;
@@ -66,10 +66,10 @@ export class AskTurn implements Timed {
  * client that has no connection.
  *
  * A command has a slot from {@linkcode CommandWindow.take} or its turn until
- * {@linkcode CommandWindow.free}. Commands that find no slot wait: urgent ones (releases, then the renewals
- * of the leases that end first) before asks, which have an eighth of the slots if both wait. An ask that
- * waits fails when nothing was answered for `unavailableAfterMs`. Time in which the event loop is blocked
- * counts as one step at most: nothing is sent or read meanwhile.
+ * {@linkcode CommandWindow.free}. Commands that find no slot wait. Asks go last, but have an eighth of the
+ * slots; renewals, those of the leases that end first, take turns with releases: no burst of one kind stops
+ * another. An ask that waits fails when nothing was answered for `unavailableAfterMs`. Time in which the event
+ * loop is blocked counts as one step at most: nothing is sent or read meanwhile.
  */
 export class CommandWindow {
   readonly #clock: Clock;
@@ -83,9 +83,11 @@ export class CommandWindow {
   /** The last answer that came while other commands were unanswered, in monotonic ms. Only the window writes it. */
   answeredAtMs = -Infinity;
   #unanswered = 0;
-  /** In the order in which their answers are needed. */
-  readonly #urgent = new TimeHeap<UrgentTurn>();
-  #urgentInRow = 0;
+  /** In the order in which the leases end; then the clean-ups of lost leases. */
+  readonly #renewals = new TimeHeap<UrgentTurn>();
+  /** Releases, and what other calls wait for. */
+  readonly #releases = new TimeHeap<UrgentTurn>();
+  #place = 1;
   /** In the order in which their outages began: the first one is the first to fail. */
   readonly #asks = new TimeHeap<AskTurn>();
   #count = 0;
@@ -94,7 +96,6 @@ export class CommandWindow {
   #stepStartMs = 0;
   /** The same at the last answer. */
   #answeredMs = 0;
-  /** The timer of the current step; `null` if no ask waits. */
   #cancelTimer: Cancel | null = null;
 
   constructor(clock: Clock, unavailableAfterMs: number) {
@@ -129,15 +130,16 @@ export class CommandWindow {
   /**
    * Waits for a slot, ahead of asks.
    *
-   * @param request The request of a lease, which learns of its turn, and may decline it. Then this rejects.
+   * @param request Learns of its turn, and may decline it. Then this rejects.
    */
   urgentTurn(request?: LeaseRequest): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const atMs = request?.byMs ?? 0;
-    const turn = { atMs, order: this.#count++, index: -1, request, resolve, reject };
-    this.#urgent.add(turn);
+    const queue = atMs === 0 ? this.#releases : this.#renewals;
+    const turn = { atMs, order: this.#count++, index: -1, queue, request, resolve, reject };
+    queue.add(turn);
     request?.onQueued(() => {
-      if (this.#urgent.delete(turn)) reject(UNSENT);
+      if (queue.delete(turn)) reject(UNSENT);
     });
     return promise;
   }
@@ -172,22 +174,25 @@ export class CommandWindow {
 
   #letNextGo(): void {
     const ask = this.#asks.first;
-    const isAskDue = ask !== undefined && this.#urgentInRow >= MAX_URGENT_IN_ROW;
+    const isAskDue = ask !== undefined && this.#place === 0;
     const urgent = isAskDue ? undefined : this.#nextUrgent();
-    this.#urgentInRow = urgent === undefined ? 0 : this.#urgentInRow + 1;
     if (urgent === undefined && ask === undefined) return;
+    this.#place = (this.#place + 1) % ROUND;
     this.take();
     if (urgent !== undefined) return urgent.resolve();
     this.#remove(ask!);
     ask!.onSlot();
   }
 
-  /** Requests that are of no use any more lose their turns. */
+  /** Requests that are of no use any more lose their turns. The clean-ups of lost leases go last. */
   #nextUrgent(): UrgentTurn | undefined {
+    const isRenewalDue = this.#place % 2 === 0;
     for (;;) {
-      const { first } = this.#urgent;
+      const [renewal, release] = [this.#renewals.first, this.#releases.first];
+      const takesRenewal = release === undefined || (isRenewalDue && renewal?.atMs !== Infinity);
+      const first = takesRenewal ? renewal ?? release : release;
       if (first === undefined) return undefined;
-      this.#urgent.delete(first);
+      first.queue.delete(first);
       if (first.request?.onTurn() !== false) return first;
       first.reject(UNSENT);
     }

@@ -20,13 +20,12 @@ import {
   isLate,
   type LeaveAnswer,
   leaveArguments,
-  mergeLeaves,
   type QueryAnswer,
   stealArguments,
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
 import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
-import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys } from "./keys.ts";
+import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys, slotOf } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
@@ -35,11 +34,8 @@ const MAX_SEARCHES = 1_024;
 
 export interface RedisCommandsOptions {
   readonly clock: Clock;
-  /** How long in ms a command may go unanswered before a client with `reset` is reset. */
   readonly commandTimeoutMs: number;
-  /** How long in ms an ask waits for its turn while nothing is answered. */
   readonly unavailableAfterMs: number;
-  /** Whether a release makes the next waiter the owner; otherwise it notifies it to race. */
   readonly handoff: boolean;
   /** What disposal waits for: the rest of a search after a leave. */
   readonly background: Background;
@@ -52,26 +48,36 @@ const NO_TTL = -1;
 /** A token as other libraries write it, redis-py without a TTL, too. */
 const FOREIGN_TOKEN = /^[0-9a-f-]{20,}$/i;
 
-/** What has a slot: an ask, or a script that is wanted whatever happens. */
-type Slot = Pick<Ask, "isWanted">;
-
-const WANTED: Slot = { isWanted: true };
+/** What has a slot in a window: an ask, or a script that is wanted whatever happens. */
+interface Slot {
+  readonly window: CommandWindow;
+  readonly ask?: Ask;
+}
 
 /** Sends scripts, and learns the server's clock. Each run is one command, two after a NOSCRIPT. */
 export class RedisCommands {
   readonly client: RedisClient;
-  readonly window: CommandWindow;
   readonly clocks: ServerClocks;
   readonly #options: RedisCommandsOptions;
-  /** The urgent scripts that wait for their turn: the last one per script and owner value. */
-  readonly #waiting = new Map<string, { args: string[]; readonly answer: Promise<unknown> }>();
+  /** By node: one that does not answer must not take the slots of the others. */
+  readonly #windows = new Map<string | undefined, CommandWindow>();
   #isMemoryChecked = false;
 
   constructor(client: RedisClient, options: RedisCommandsOptions) {
     this.client = client;
     this.#options = options;
-    this.window = new CommandWindow(options.clock, options.unavailableAfterMs);
     this.clocks = new ServerClocks(client.cluster);
+  }
+
+  windowOf(lockKey: string): CommandWindow {
+    const node = this.client.nodeOf?.(slotOf(lockKey));
+    let window = this.#windows.get(node);
+    if (window === undefined) {
+      const { clock, unavailableAfterMs } = this.#options;
+      window = new CommandWindow(clock, unavailableAfterMs);
+      this.#windows.set(node, window);
+    }
+    return window;
   }
 
   /**
@@ -79,8 +85,14 @@ export class RedisCommands {
    *
    * @param lastMomentMs The server time in ms after which the ask does nothing; 0 for no limit.
    */
-  ask(ask: Ask, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
+  ask(
+    ask: Ask,
+    window: CommandWindow,
+    sent: AskSent,
+    lastMomentMs: number,
+  ): Promise<AskAnswer> {
     const { keys } = ask;
+    const slot = { window, ask };
     const decode = (reply: unknown): AskAnswer => {
       const answer = decodeAsk(reply);
       this.clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
@@ -89,16 +101,15 @@ export class RedisCommands {
       return answer;
     };
     return ask.mode === "steal"
-      ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), decode, ask)
-      : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, ask);
+      ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), decode, slot)
+      : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, slot);
   }
 
   /** Whether the server has answered others since then. Unknown in a cluster, where another node may have. */
   answersOthersSince(sinceMs: number): boolean {
-    return !this.client.cluster && this.window.answeredAtMs > sinceMs;
+    return !this.client.cluster && this.windowOf("").answeredAtMs > sinceMs;
   }
 
-  /** Extends the lock if the owner value still holds it, and confirms a claim. */
   renew(
     keys: LockKeys,
     value: string,
@@ -139,8 +150,6 @@ export class RedisCommands {
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
       for (let i = 0; i < MAX_SEARCHES; i++) {
-        const later = this.#waiting.get(turnId(LEAVE, keys, args));
-        if (later !== undefined) return void await later.answer; // it goes on with the search
         const leave = await this.#send(LEAVE, keys, args, decodeLeave);
         if (!leave.isNotified) this.#warnOfPublish();
         if (!leave.isSearching) return;
@@ -157,35 +166,33 @@ export class RedisCommands {
   }
 
   /** Reads the holder and the waiters. The server lists 64 waiters at most. */
-  query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
-    return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery);
+  query(keys: LockKeys, maxWaiters: number, request?: LeaseRequest): Promise<QueryAnswer> {
+    return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery, undefined, request);
   }
 
   /**
    * Sends a script, and frees its slot when it is answered. A script that has no slot yet takes one, or waits
-   * for it ahead of all asks.
+   * for it.
    *
    * @param decode Reads the reply.
-   * @param slot What has taken a slot. If it is no longer wanted, a script that the server does not know is not
-   * sent again with its source.
-   * @param request The request of a lease, which learns of its turn.
+   * @param taken The slot that was taken. A script that the server does not know is not sent again with its
+   * source for an ask that is no longer wanted.
+   * @param request Learns of its turn.
    */
   #send<T>(
     script: Script,
     keys: LockKeys,
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
-    slot?: Slot,
+    taken?: Slot,
     request?: LeaseRequest,
   ): Promise<T> {
-    if (slot === undefined && !this.window.take()) {
-      if (request !== undefined) {
-        const turn = this.window.urgentTurn(request);
-        return turn.then(() => this.#send(script, keys, args, decode, WANTED));
-      }
-      return this.#sendInTurn(script, keys, args, decode);
-    }
     const { lock, queue, waiters, token } = keys;
+    const slot = taken ?? { window: this.windowOf(lock) };
+    if (taken === undefined && !slot.window.take()) {
+      const turn = slot.window.urgentTurn(request);
+      return turn.then(() => this.#send(script, keys, args, decode, slot));
+    }
     const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
     const onReply = (reply: unknown) => {
       this.#onReply(reply, slot);
@@ -199,42 +206,16 @@ export class RedisCommands {
       reply = Promise.reject(error); // the slot must be freed then, too
     }
     return reply.then(onReply, (error) => {
-      if (!isNoScript(error) || slot?.isWanted === false) throw this.#onFailure(error);
+      if (!isNoScript(error) || slot.ask?.isWanted === false) throw this.#onFailure(error, slot);
       return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(decode);
     });
   }
 
-  /**
-   * Waits for a slot. If the same script for the same owner value waits already, one of them is sent, as the
-   * answer to both: retries during an outage do not add up.
-   */
-  #sendInTurn<T>(
-    script: Script,
-    keys: LockKeys,
-    args: string[],
-    decode: (reply: unknown) => T | Promise<T>,
-  ): Promise<T> {
-    const id = turnId(script, keys, args);
-    const earlier = this.#waiting.get(id);
-    if (earlier !== undefined) {
-      if (script !== LEAVE) earlier.args = args;
-      if (script !== LEAVE || mergeLeaves(earlier.args, args)) return earlier.answer as Promise<T>;
-    }
-    const answer: Promise<T> = this.window.urgentTurn().then(() => {
-      if (this.#waiting.get(id) === waiting) this.#waiting.delete(id);
-      return this.#send(script, keys, waiting.args, decode, WANTED);
-    });
-    const waiting = { args, answer };
-    this.#waiting.set(id, waiting);
-    return answer;
-  }
-
-  /** Sends a command that has a slot, and frees the slot when it is answered. */
   async #sendCommand(
     command: string,
     args: string[],
     key: string,
-    slot?: Slot,
+    slot: Slot,
   ): Promise<unknown> {
     let reply: unknown;
     try {
@@ -242,21 +223,20 @@ export class RedisCommands {
       if (this.client.reset !== undefined) this.#resetUnless(replied);
       reply = await replied;
     } catch (error) {
-      throw this.#onFailure(error);
+      throw this.#onFailure(error, slot);
     }
     this.#onReply(reply, slot);
     return reply;
   }
 
   /** Frees the slot, unless it is of an ask that came too late: that one is sent again before later ones. */
-  #onReply(reply: unknown, slot: Slot | undefined): void {
-    const isAsk = slot !== undefined && slot !== WANTED;
-    if (!isAsk || !isLate(reply)) this.window.free(true);
+  #onReply(reply: unknown, { window, ask }: Slot): void {
+    if (ask === undefined || !isLate(reply)) window.free(true);
   }
 
   /** Frees the slot. Returns the error without the command's arguments, or why no command can be sent. */
-  #onFailure(error: unknown): unknown {
-    this.window.free(refusalOf(error) !== null);
+  #onFailure(error: unknown, { window }: Slot): unknown {
+    window.free(refusalOf(error) !== null);
     hideCommand(error);
     const { unusable } = this.client;
     return unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
@@ -284,9 +264,10 @@ export class RedisCommands {
 
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
-    if (!this.window.take()) await this.window.urgentTurn();
+    const window = this.windowOf("");
+    if (!window.take()) await window.urgentTurn();
     try {
-      const info = await this.#sendCommand("INFO", ["memory"], "");
+      const info = await this.#sendCommand("INFO", ["memory"], "", { window });
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
     } catch {
@@ -295,12 +276,6 @@ export class RedisCommands {
   }
 }
 
-/** What a script that waits for its turn has in common with those that it is merged with. */
-function turnId({ sha1 }: Script, { lock }: LockKeys, [value]: string[]): string {
-  return `${sha1} ${value} ${lock}`;
-}
-
-/** Whether the key of a lock that is held has no TTL, and no holder of this library is known. */
 function isHeldForever(answer: AskAnswer): boolean {
   if (answer.state === "queued") return answer.leftMs === NO_TTL && !answer.holderIsOurs;
   return answer.state === "held" && answer.leftMs === NO_TTL;

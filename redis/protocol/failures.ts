@@ -38,7 +38,6 @@ const LASTING = new Set([
   "WRONGTYPE",
 ]);
 
-/** Error texts for refusals, by code: the cause and the next step. */
 const REFUSALS = new Map([
   ["CLUSTERDOWN", "the cluster does not serve all slots (CLUSTERDOWN)"],
   ["KILLED", "somebody has killed the script (SCRIPT KILL)"],
@@ -54,7 +53,6 @@ const REFUSALS = new Map([
   ["WRONGTYPE", "a key of the lock is of another type (WRONGTYPE). Does another program use it?"],
 ]);
 
-/** Error texts for network errors, by code. */
 const NETWORK_FAILURES = new Map([
   ["EAI_AGAIN", "its host name cannot be resolved (EAI_AGAIN). Is the address right?"],
   ["ECONNABORTED", "the connection was lost (ECONNABORTED). Is the server running?"],
@@ -99,9 +97,7 @@ const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
 const MAX_DEPTH = 4;
 
 export interface Refusal {
-  /** The first word of the error. */
   readonly code: string;
-  /** Whether the same command may succeed a little later. */
   readonly passing: boolean;
 }
 
@@ -163,7 +159,6 @@ export function hideCommand(error: unknown): void {
   }
 }
 
-/** Classifies the failure of a command for an `OutageBudget`. */
 export function classifyFailure(error: unknown): Failure {
   if (error instanceof UnusableClientError) {
     return { kind: "refused", endsOutage: false, isRefusal: true, reason: error.message };

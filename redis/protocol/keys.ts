@@ -70,7 +70,6 @@ export function slotOf(key: string): number {
   return crc16(hashTag(key) ?? key) % SLOTS;
 }
 
-/** The text between the first `{` and the first `}` after it; `null` if there is none. */
 function hashTag(key: string): string | null {
   const start = key.indexOf("{");
   if (start === -1) return null;
@@ -89,7 +88,6 @@ function crc16(text: string): number {
   return crc;
 }
 
-/** Hex digits of a nonce. */
 export const NONCE_DIGITS = 16;
 
 /** A shared lock: the value of its key, before the generation of its holders. */
@@ -112,12 +110,10 @@ export function ownerValue(ownerId: string, nonce: string = makeNonce()): string
   return `${ownerId}#${nonce}`;
 }
 
-/** Whether a value was written by this library. */
 export function isOurs(value: string): boolean {
   return VALUE.test(value);
 }
 
-/** Whether two values have the same owner id. */
 export function hasSameOwnerId(value: string, other: string): boolean {
   return value.slice(0, -NONCE_DIGITS) === other.slice(0, -NONCE_DIGITS);
 }

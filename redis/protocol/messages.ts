@@ -5,11 +5,8 @@
  * @module
  */
 
-/** First word of a message: the waiter was granted the lock. */
 export const GRANT_MESSAGE = "grant";
-/** First word of a message: the lock is free, and the waiter may race for it. */
 export const FREE_MESSAGE = "free";
-/** First word of a message: the lease was stolen. */
 export const STOLEN_MESSAGE = "stolen";
 
 /** A message to one waiter or holder of this process. */
@@ -21,7 +18,6 @@ export type InboxMessage =
 export interface GrantMessage {
   readonly kind: "grant";
   readonly lockKey: string;
-  /** The owner value of the waiter. */
   readonly value: string;
   /** When the lock was granted, in ms of the server's clock. */
   readonly serverMs: number;
@@ -53,7 +49,6 @@ export function decodeMessage(text: string): InboxMessage | null {
   }
 }
 
-/** Decodes the words behind "grant": token, server time, claim. */
 function decodeGrant(
   text: string,
   kindEnd: number,
@@ -71,13 +66,11 @@ function decodeGrant(
   return { kind: "grant", lockKey, value, serverMs, claimMs, fencingToken: BigInt(token) };
 }
 
-/** The end of the word that begins at `start`. */
 function wordEnd(text: string, start: number, lineEnd: number): number {
   const end = text.indexOf(" ", start);
   return end === -1 || end > lineEnd ? lineEnd : end;
 }
 
-/** The number in a range; NaN if it is empty or no number. */
 function numberIn(text: string, start: number, end: number): number {
   return start < end ? Number(text.slice(start, end)) : NaN;
 }

@@ -6,7 +6,6 @@
 import type { Instant } from "../../core/time/clock.ts";
 import { slotOf } from "./keys.ts";
 
-/** Stands for all slots where there is only one server. */
 const ONLY_SLOT = 0;
 
 /** When an ask was sent, and on which connection. */

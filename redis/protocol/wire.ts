@@ -15,7 +15,6 @@ export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
 /** Longest claim in ms: how long a grant from the queue lasts unless the waiter confirms it. */
 export const MAX_CLAIM_MS = 3_000;
 
-/** Mode of an ask: wait in the queue. */
 export const MODE_WAIT = "wait";
 /** Mode of an ask: extend a lock that the owner id holds already. */
 export const MODE_ATTACH = "attach";
@@ -38,10 +37,8 @@ export function leaseMode(limit: number | null): LockMode {
   return limit === null ? "exclusive" : "shared";
 }
 
-/** What a call asks for. */
 export interface Ask {
   readonly keys: LockKeys;
-  /** The whole owner value. */
   readonly value: string;
   readonly ttlMs: number;
   readonly mode: AskMode;
@@ -53,7 +50,6 @@ export interface Ask {
   readonly inbox: { readonly id: string; readonly isCountable: boolean };
   /** The ticket of the first answer; 0 before that. */
   readonly ticket: number;
-  /** Whether the call still wants the lock. */
   readonly isWanted: boolean;
 }
 
@@ -68,7 +64,6 @@ export function askArguments(
   return args;
 }
 
-/** The arguments of `steal.lua`. */
 export function stealArguments(
   { value, ttlMs, victimDigest }: Pick<Ask, "value" | "ttlMs" | "victimDigest">,
   notAfterMs: number,
@@ -92,18 +87,6 @@ export function leaveArguments(
   const args = [value, String(tombstoneMs), handoff ? HANDOFF : FREE];
   if (keepsLock) args.push(KEEP);
   return args;
-}
-
-/**
- * Makes a leave that is not sent yet do the work of a later one of the same owner value, too. The tombstone is
- * the longer one, as either caller may need it. The later caller knows more of the lock, so it may keep what
- * the earlier one would free. Returns false if it frees what the earlier one keeps: nothing does the work of both.
- */
-export function mergeLeaves(earlier: string[], later: string[]): boolean {
-  if (earlier[3] === KEEP && later[3] !== KEEP) return false;
-  earlier[1] = String(Math.max(Number(earlier[1]), Number(later[1])));
-  if (later[3] === KEEP) earlier[3] = KEEP;
-  return true;
 }
 
 /** First item of a reply to an ask or a steal: the caller holds the lock. */
@@ -157,10 +140,8 @@ export interface Queued {
   readonly leftMs: number;
   /** Decides the position, and is kept for the whole wait. Later asks of the waiter carry it. */
   readonly ticket: number;
-  /** 1 for the first in the queue. */
   readonly position: number;
   readonly waiters: number;
-  /** How many waiters of this inbox are in the queue. */
   readonly inboxWaiters: number;
   /** Whether the holder uses this library, whose release notifies the next waiter. */
   readonly holderIsOurs: boolean;
@@ -197,7 +178,6 @@ function coded(reply: unknown): unknown[] {
   return reply;
 }
 
-/** The error for a reply that no script sends: the state of the lock is unknown. */
 function unexpected(reply: unknown): Error {
   return new Error(`Unexpected reply of the server: ${reply}`);
 }
@@ -209,7 +189,6 @@ function reasonOf(reply: unknown): "expired" | "stolen" {
   throw unexpected(reply);
 }
 
-/** Whether an ask or a steal came too late. */
 export function isLate(reply: unknown): boolean {
   return Array.isArray(reply) && reply[0] !== null && Number(reply[0]) === TOO_LATE;
 }

@@ -32,7 +32,6 @@ export class Inbox {
    */
   id: string = this.nonce;
   listens = false;
-  /** Whether the client cannot subscribe, or may not. */
   isMute = false;
   /**
    * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster

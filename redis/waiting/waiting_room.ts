@@ -20,7 +20,6 @@ const HEAD_POLL_MS = 500;
 const UNTOLD_POLL_MS = 20;
 /** How long in ms it takes until the last waiter asks, if all of them do. */
 export const SPREAD_MS = 1_000;
-/** In how many steps they ask. */
 const STEPS = 20;
 /** How many waiters ask in one step, at least. */
 const MIN_STEP = 256;
@@ -35,9 +34,8 @@ export interface Waiter {
   /** How many may share the lock; `null` for an exclusive lease. */
   readonly limit: number | null;
   onMessage(message: InboxMessage): void;
-  /** It is time to ask the server again. */
   onAskDue(): void;
-  /** The same, because another waiter of this lock has given up: Redis seems to be unavailable. */
+  /** Another waiter of this lock has given up, as Redis seems to be unavailable: it asks, too. */
   onOutage(): void;
   /** The caller's signal has aborted, or the instance is being disposed. */
   onAborted(): void;
@@ -46,7 +44,6 @@ export interface Waiter {
 /** How an inbox learns of messages. */
 interface InboxState {
   readonly listens: boolean;
-  /** Whether it cannot subscribe. */
   readonly isMute: boolean;
 }
 
@@ -95,7 +92,6 @@ export class WaitingRoom {
   #sharing = 0;
   /** Since when the server has known fewer waiters, and the timer of the second look. */
   #short: { readonly sinceMs: number; readonly cancelTimer: () => void } | null = null;
-  /** The clock mapping of the last answered ask. */
   #mapping: ClockMapping | null = null;
 
   constructor(clock: Clock, inbox: InboxState, claimMs: number) {
@@ -164,7 +160,6 @@ export class WaitingRoom {
     this.#short = null;
   }
 
-  /** One of the waiters found that Redis is unavailable. */
   onOutage(): void {
     this.#askAll((waiter) => waiter.onOutage());
   }

@@ -177,6 +177,7 @@ async function serve(state: ProxyState, client: TcpSocket, id: number): Promise<
     const server = await reach(state.target, signal);
     if (server === undefined) return;
     using _closingToo = closer(server, signal);
+    if (signal.aborted) return;
     client.setNoDelay();
     server.setNoDelay();
     const common = { state, connection, signal };

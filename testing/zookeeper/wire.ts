@@ -75,8 +75,9 @@ export function sessionKeys(tell: (key: SessionKey) => void): ChunkHook {
     if (!seen.has(id)) {
       seen.add(id);
       const [frame] = new Frames().read(chunk);
-      const password = new Uint8Array(frame!.buffer).slice(20, 36);
-      tell({ id: frame!.getBigInt64(8), password });
+      if (frame === undefined) return "pass"; // the answer to the question who the server is
+      const password = new Uint8Array(frame.buffer).slice(20, 36);
+      tell({ id: frame.getBigInt64(8), password });
     }
     return "pass";
   };

@@ -184,6 +184,12 @@ Deno.test("Lease retries a renewal that is not answered in time after its turn",
   assertEquals(queue.length, 2);
 });
 
+Deno.test("Lease retries the first renewal of a short claim on a long TTL before the claim is over", async () => {
+  const { clock, renewals } = openLease({ ttlMs: 60_000, validMs: 3_000 });
+  await clock.pass(PROVABLE_MS - 1);
+  assert(renewals.length >= 2);
+});
+
 Deno.test("Lease declines its turn when the answer would come after its deadline", async () => {
   const { clock, queue } = openQueued();
   await clock.pass(PROVABLE_MS - 30);

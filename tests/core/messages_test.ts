@@ -1,5 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError, LockError, LockTimeoutError, MemoryLock } from "../../mod.ts";
+import { FileLock } from "../../file/mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { checkName, duration, label, ttl } from "../../core/contract/options.ts";
 
 const NO_WAIT =
@@ -88,5 +91,68 @@ Deno.test("LockTimeoutError says which lock, how long the call waited, who holds
       `Cannot acquire lock "n" within 50 ms: ${reason}; ` +
       "try again later, or with a longer 'waitMs'"
     ),
+  );
+});
+
+const LIFETIME = "the lifetime of a lease is 'ttlMs' on Redis and 'sessionTimeoutMs' on ZooKeeper";
+const SEVERAL = "a call takes one name; several names: acquireAll()";
+
+Deno.test("a bare value in the place of a name or of options gets a message that says what to write", async () => {
+  const client = { send: () => Promise.reject(new Error("unused")), epoch: 0, cluster: false };
+  await using memory = new MemoryLock();
+  await using redis = new RedisLock(client);
+  const { signal } = new AbortController();
+  const cases: [call: () => unknown, message: string][] = [];
+  for (const locks of [memory, redis]) {
+    const acquire = (name: unknown, options?: unknown) =>
+      locks.acquire(name as string, options as object);
+    const name = "Cannot use an array as the lock name: ";
+    const options = "Cannot use the options: they must be an object, but they are ";
+    cases.push(
+      [() => acquire(["a", "b"]), name + SEVERAL],
+      [() => locks.tryAcquire(["a"] as unknown as string), name + SEVERAL],
+      [() => locks.request(["a"] as unknown as string, () => {}), name + SEVERAL],
+      [() => locks.query(["a"] as unknown as string), name + SEVERAL],
+      [
+        () => acquire(Promise.resolve("a")),
+        "Cannot use the lock name: it must be a string of 1 to 1000 characters, but it is a promise " +
+        "(is an 'await' missing?)",
+      ],
+      [
+        () => acquire("a", 1_000),
+        `${options}a number; the longest wait is { waitMs }; ${LIFETIME}`,
+      ],
+      [() => acquire("a", "b"), `${options}a string; ${SEVERAL}`],
+      [() => acquire("a", ["b"]), `${options}an array; ${SEVERAL}`],
+      [() => acquire("a", signal), `${options}an AbortSignal; pass it as { signal }`],
+      [
+        () => acquire("a", () => {}),
+        `${options}a function; to run it under the lock, call request()`,
+      ],
+      [() => acquire("a", Promise.resolve({})), `${options}a promise (is an 'await' missing?)`],
+    );
+  }
+  const options = "Cannot use the options: they must be an object, but they are ";
+  cases.push(
+    [() => new RedisLock(client, 1_000 as unknown as object), `${options}a number; ${LIFETIME}`],
+    [() => new FileLock("./locks" as unknown as object), `${options}a string; pass it as { dir }`],
+    [
+      () => new ZooKeeperLock({} as string, "zk1:2181" as unknown as object),
+      `${options}a string; the servers come first, then the options`,
+    ],
+  );
+  for (const [call, message] of cases) {
+    const error = await assertRejects(async () => await call(), TypeError);
+    assertEquals(error.message, message);
+  }
+});
+
+Deno.test("MemoryLock.request() says that the options come before the callback", async () => {
+  await using locks = new MemoryLock();
+  const call = locks.request as (...args: unknown[]) => Promise<unknown>;
+  await assertRejects(
+    () => call("n", () => {}, { waitMs: 5 }),
+    TypeError,
+    "the callback must be a function, but it is an object; the options come before it",
   );
 });

@@ -204,3 +204,32 @@ Deno.test("OutageBudget names the error of the connection when the failure says 
     assertEquals((await rejected).message, `Cannot reach Redis for lock "n": ${expected}`);
   }
 });
+
+Deno.test("OutageBudget.unavailable() has no cause that repeats its message", () => {
+  const { signal } = new AbortController();
+  const options = { clock: new FakeClock(), service: "Redis", lockName: "n", signal };
+  const reason = "it is down. Start it";
+  const budget = new OutageBudget({
+    ...options,
+    unavailableAfterMs: 1_000,
+    classify: () => ({ kind: "retry", endsOutage: false, reason }),
+  });
+  const refused = new Error("connect ECONNREFUSED");
+  const empty = new Error("", { cause: refused });
+  const cases: [failure: unknown, cause: unknown][] = [
+    [refused, refused],
+    [new Error(reason), undefined],
+    [new Error(reason, { cause: refused }), refused],
+    [new Error("down", { cause: new Error(reason, { cause: refused }) }), refused],
+    [new Error("Start it", { cause: new Error(reason) }), undefined],
+    [empty, empty],
+  ];
+  for (const [failure, cause] of cases) {
+    const error = budget.unavailable(failure);
+    assertStringIncludes(error.message, reason);
+    assertEquals(["cause" in error, error.cause], [cause !== undefined, cause]);
+  }
+  const circle = new Error("round");
+  circle.cause = circle;
+  assertEquals(budget.unavailable(circle).cause, circle);
+});

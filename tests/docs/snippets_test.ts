@@ -78,11 +78,12 @@ Deno.test("checkSnippets() names the line of what is wrong", async () => {
 });
 
 Deno.test("snippetsIn() reads code, line, runtimes and use, and leaves out other languages", () => {
-  const page = ["```sh", "ls", "```", "", "```js bun node>=24", "a;", "", "  b;", "```", ""];
+  const comment = "// Bun, Node 24 or later";
+  const page = ["```sh", "ls", "```", "", "```js bun node>=24", comment, "", "  b;", "```", ""];
   const [snippet, ...others] = snippetsIn("a.md", page.join("\n"));
   assertEquals(others, []);
   assertEquals(snippet, {
-    ...{ file: "a.md", line: 5, info: "js bun node>=24", code: "a;\n\n  b;\n" },
+    ...{ file: "a.md", line: 5, info: "js bun node>=24", code: `${comment}\n\n  b;\n` },
     targets: [{ kind: "bun", since: 0 }, { kind: "node", since: 24 }],
     use: { kind: "program" },
   });
@@ -108,6 +109,10 @@ Deno.test("snippetsIn() throws for a block that it cannot read", () => {
       ["```js\nexport function GET() {}\n```\n", "a server needs a comment"],
       ["```javascript\na;\n```\n", 'the language is "javascript"'],
       ["```js demo\na;\n```\n", '"demo" is not a runtime'],
+      [
+        "```js deno node>=24\na;\n```\n",
+        'its first line must be "// Deno, Node 24 or later", which readers see',
+      ],
       ["```js\napp.listen(8080);\n```\n", "a server needs a comment"],
       ["```js\nexport const handler = 1;\n```\n", "a Lambda function needs a comment"],
     ] as const

@@ -100,3 +100,18 @@ Deno.test("fencedHttp() with raise: false compares tokens and does not raise the
     );
   }
 });
+
+Deno.test("fenceHeader() and fencedHttp() throw for the promise of a lease, and for swapped arguments", () => {
+  const promise = Promise.resolve({ fencingToken: 7n }) as unknown as { fencingToken: bigint };
+  assertThrows(
+    () => fenceHeader(promise),
+    TypeError,
+    "'lease.fencingToken', but it is of type undefined",
+  );
+  const wrap = fencedHttp as (...args: unknown[]) => unknown;
+  assertThrows(
+    () => wrap("orders", new MemoryFences()),
+    TypeError,
+    "a function that names the resource of a request, but they are a string and an object",
+  );
+});

@@ -4,11 +4,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import Fastify from "fastify";
 import { expressLock } from "../../http/express.ts";
-import { fastifyLock } from "../../http/fastify.ts";
+import { fastifyLock, type FastifyLockOptions } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { fetchLock, type HoldOptions } from "../../http/mod.ts";
+import { LockInterceptor } from "../../http/nestjs.ts";
 import { MemoryLock } from "../../mod.ts";
 
 type ErrorClass = typeof TypeError | typeof RangeError;
@@ -67,6 +68,50 @@ Deno.test("the http entries throw on bad options when the server starts", async 
       }
     });
   }
+});
+
+Deno.test("the http entries say that their arguments are swapped, or that the first is no lock", async () => {
+  await using locks = new MemoryLock();
+  type Entry = (lock: unknown, options: unknown) => unknown;
+  const entries = { fetchLock, koaLock, expressLock, honoLock, lambdaLock } as unknown as Record<
+    string,
+    Entry
+  >;
+  entries["new LockInterceptor"] = (lock, options) =>
+    new LockInterceptor(lock as MemoryLock, options as string);
+  for (const [name, wrap] of Object.entries(entries)) {
+    const kind = name === "lambdaLock" ? "a lock, or a function that makes one" : "a lock";
+    const must = `Cannot use the first argument of ${name}(): it must be ${kind}, but it is `;
+    const swapped: [unknown, string][] = [["orders", "a string"], [{ key: "n" }, "an object"]];
+    for (const [options, is] of swapped) {
+      const message = `${must}${is}: the arguments are swapped`;
+      assertEquals(assertThrows(() => wrap(options, locks), TypeError).message, message);
+    }
+    const others: [unknown, string][] = [
+      [undefined, "undefined"],
+      [{ key: "n" }, "an object"],
+      [Promise.resolve(locks), "a promise (is an 'await' missing?)"],
+    ];
+    for (const [lock, is] of others) {
+      const message = `${must}${is}: pass a strategy, such as a RedisLock`;
+      assertEquals(assertThrows(() => wrap(lock, "orders"), TypeError).message, message);
+    }
+  }
+  const app = Fastify();
+  const registered = app.register(fastifyLock, locks as unknown as FastifyLockOptions);
+  await assertRejects(
+    async () => await registered,
+    TypeError,
+    "Cannot use 'lock' of fastifyLock(): it must be a lock, but it is undefined: pass a strategy",
+  );
+  await app.close();
+});
+
+Deno.test("fetchLock() names 'key' when the options are a function or left out", async () => {
+  await using locks = new MemoryLock();
+  const wrap = fetchLock as (lock: MemoryLock, options?: unknown) => unknown;
+  assertThrows(() => wrap(locks, () => "n"), TypeError, "a function; pass it as { key }");
+  assertThrows(() => wrap(locks), TypeError, "undefined; pass { key }, or the key alone");
 });
 
 Deno.test("fastifyLock() throws on bad options of the plugin and of a route", async () => {

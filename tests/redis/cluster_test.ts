@@ -16,7 +16,9 @@ import {
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
-import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
+import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
+import type { RedisServer } from "../../testing/servers/redis.ts";
+import { CONDITION_BOUND_MS, KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];
 const skip = await redisClusterSkip();
@@ -286,6 +288,33 @@ Deno.test({
     }
   },
 });
+
+behaviour(
+  "RedisLock keeps and grants locks on other nodes while one node does not answer",
+  async (redis) => {
+    const [silent, other] = shared.masters as [RedisServer, RedisServer];
+    const [blocked, free] = [
+      await nameOn(shared, silent.port),
+      await nameOn(shared, other.port),
+    ];
+    const options = { ttlMs: KEPT_TTL_MS, unavailableAfterMs: CONDITION_BOUND_MS };
+    const lock = await redis.lock(options);
+    await using lease = await lock.acquire(`{${free}}`);
+    await (await lock.acquire(`{${blocked}}`)).release(); // connects the node
+    await silent.pause();
+    const calls = Array.from({ length: 2 * MAX_UNANSWERED }, async (_, i) => {
+      await using _lease = await lock.acquire(`{${blocked}}-${i}`);
+    });
+    for (const call of calls) call.catch(() => {}); // it is awaited later
+    try {
+      await lease.renew();
+      await (await within("another lock is granted", lock.acquire(`{${free}}-2`))).release();
+    } finally {
+      await silent.resume();
+    }
+    await Promise.all(calls);
+  },
+);
 
 behaviour("RedisLock closes its subscription when it is disposed", async (redis) => {
   const name = crypto.randomUUID();

@@ -6,6 +6,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { TOMBSTONE_PREFIX } from "../../testing/redis/wire_names.ts";
@@ -214,6 +215,49 @@ Deno.test("denoRedis() counts a reconnect that only 'connect' and 'ready' report
   await server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
   await client.send("PING", [], "");
   assert(client.epoch !== epoch);
+  await client.close!();
+});
+
+Deno.test("denoRedis() sends commands together that come while others are unanswered, and rejects them when it drops the connection", async () => {
+  const flushes: { readonly commands: string[]; answer(): void }[] = [];
+  let opened = 0;
+  const client = denoRedis(() => {
+    opened++;
+    return Promise.resolve({
+      pipeline() {
+        const commands: string[] = [];
+        return {
+          sendCommand: (command: string) => Promise.resolve(commands.push(command)),
+          flush: () =>
+            new Promise<string[]>((resolve) => {
+              flushes.push({ commands, answer: () => resolve(commands) });
+            }),
+        };
+      },
+      subscribe: () => Promise.reject(new Error("unused")),
+      close: () => {},
+    });
+  });
+  const send = async (...commands: string[]) => {
+    const replies = [];
+    for (const command of commands) {
+      replies.push(client.send(command, [], ""));
+      await settle();
+    }
+    return { replies: Promise.allSettled(replies) };
+  };
+  const first = await send("a", "b", "c");
+  assertEquals(flushes.map(({ commands }) => commands), [["a"]]);
+  flushes[0]!.answer();
+  await settle();
+  const second = await send("d");
+  assertEquals(flushes.map(({ commands }) => commands), [["a"], ["b", "c"]]);
+  client.reset!();
+  const outcomes = [...await first.replies, ...await second.replies].map(({ status }) => status);
+  assertEquals(outcomes, ["fulfilled", "rejected", "rejected", "rejected"]);
+  await settle();
+  assertEquals([flushes.length, opened], [2, 1]);
+  flushes[1]!.answer();
   await client.close!();
 });
 

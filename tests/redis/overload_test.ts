@@ -33,6 +33,11 @@ class SlowServer implements RedisClient {
   renewals = 0;
   releases = 0;
   readonly #unanswered: (() => void)[] = [];
+  readonly #perStep: number;
+
+  constructor(perSecond: number) {
+    this.#perStep = perSecond * STEP_MS / 1_000;
+  }
 
   send(_command: string, args: string[]): Promise<unknown> {
     const isRenewal = args[0] === RENEW.sha1;
@@ -44,26 +49,30 @@ class SlowServer implements RedisClient {
 
   step(): void {
     if (this.isStalled) return;
-    const count = PER_SECOND * STEP_MS / 1_000;
-    for (const answer of this.#unanswered.splice(0, count)) answer();
+    for (const answer of this.#unanswered.splice(0, this.#perStep)) answer();
   }
 }
 
 /** A process with many leases. */
 class Stage {
   readonly clock = new FakeClock();
-  readonly server = new SlowServer();
+  readonly server: SlowServer;
   readonly leases: ManagedLease[] = [];
   readonly #timer = new SharedTimer(this.clock);
   readonly #engine = new LeaseEngine(this.#timer);
-  readonly #commands = new RedisCommands(this.server, {
-    clock: this.#timer,
-    commandTimeoutMs: 5_000,
-    unavailableAfterMs: 5_000,
-    handoff: true,
-    background: this.#engine.background,
-    warnings: new Warnings(() => {}),
-  });
+  readonly #commands: RedisCommands;
+
+  constructor(perSecond = PER_SECOND) {
+    this.server = new SlowServer(perSecond);
+    this.#commands = new RedisCommands(this.server, {
+      clock: this.#timer,
+      commandTimeoutMs: 5_000,
+      unavailableAfterMs: 5_000,
+      handoff: true,
+      background: this.#engine.background,
+      warnings: new Warnings(() => {}),
+    });
+  }
 
   get held(): number {
     return this.leases.filter(({ isHeld }) => isHeld).length;
@@ -79,12 +88,13 @@ class Stage {
   async openAll(count: number): Promise<void> {
     const perStep = Math.ceil(count * STEP_MS / OPENING_MS);
     while (this.leases.length < count) {
-      for (let i = 0; i < perStep && this.leases.length < count; i++) this.#open();
+      for (let i = 0; i < perStep && this.leases.length < count; i++) this.open();
       await this.pass(STEP_MS);
     }
   }
 
-  #open(): void {
+  /** @param times Of another grant than usual. */
+  open(times: { ttlMs?: number; validMs?: number } = {}): void {
     const name = `n${this.leases.length}`;
     const keys = lockKeys("lock:", name);
     const actions: LeaseActions = {
@@ -93,18 +103,25 @@ class Stage {
         (await this.#commands.leave(keys, name, 0, false, request)).answer,
     };
     const terms = { name, ownerId: name, fencingToken: 1n, sent: instant(this.clock) };
-    const times = { ttlMs: TTL_MS, validMs: TTL_MS, autoRenew: true };
-    this.leases.push(this.#engine.open({ ...terms, ...times }, actions)!);
+    const usual = { ttlMs: TTL_MS, validMs: TTL_MS, autoRenew: true };
+    this.leases.push(this.#engine.open({ ...terms, ...usual, ...times }, actions)!);
+  }
+
+  /** So many calls end at once and leave the queue. */
+  leave(calls: number): void {
+    for (let i = 0; i < calls; i++) {
+      this.#commands.leave(lockKeys("lock:", `call ${i}`), "call", 0, false);
+    }
   }
 
   /** Asks again and again in so many calls at once. Counts the answers. */
   ask(calls: number): { answered: number } {
     const count = { answered: 0 };
-    const { window } = this.#commands;
+    const window = this.#commands.windowOf("");
     const again = async () => {
-      const turn = window.askTurn(null);
-      await turn.come;
-      turn.take();
+      const turn = window.take() ? null : window.askTurn(null);
+      await turn?.come;
+      turn?.take();
       await this.server.send("EVALSHA", ["ask"]);
       window.free(true);
       count.answered++;
@@ -177,3 +194,30 @@ for (const [count, stallMs] of [[10_000, 3_000], [16_000, 3_000], [18_000, 5_000
     assertLessOrEqual(lost, stall + deadlines + 0.05 * count);
   });
 }
+
+Deno.test("RedisLock renews a short claim on a long TTL while other commands wait", async () => {
+  const stage = new Stage();
+  stage.ask(1_000);
+  for (const ttlMs of [150_000, 3_600_000]) stage.open({ ttlMs, validMs: 3_000 });
+  await stage.pass(10_000);
+  assertEquals(stage.held, 2);
+});
+
+Deno.test("RedisLock renews leases while thousands of calls leave the queue", async () => {
+  const stage = new Stage(500);
+  const count = 1_000;
+  await stage.openAll(count);
+  stage.leave(4 * count);
+  await stage.pass(15_000);
+  assertEquals(stage.held, count);
+});
+
+Deno.test("RedisLock renews leases while thousands of others are released", async () => {
+  const stage = new Stage(500);
+  const count = 1_000;
+  await stage.openAll(5 * count);
+  const released = stage.leases.splice(0, 4 * count);
+  for (const lease of released) lease.release();
+  await stage.pass(15_000);
+  assertEquals(stage.held, count);
+});

@@ -352,3 +352,11 @@ Deno.test("RedisLock.tryAcquire() with an owner id rejects with LockUnavailableE
     await close();
   }
 });
+
+Deno.test("RedisLock keeps no memory of calls with an owner id that fail while an earlier one has no answer", async () => {
+  const program = new URL("../../testing/redis/owner_memory.ts", import.meta.url).href;
+  const args = ["run", "-A", "--no-check", "--v8-flags=--expose-gc", program];
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "inherit" }).output();
+  const bytes = Number(new TextDecoder().decode(stdout));
+  assert(bytes < 1_500, `${bytes} bytes each`);
+});

@@ -5,6 +5,9 @@
  */
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
+import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
+import { ScriptedClient } from "../../testing/redis/scripted_client.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
 import { SILENCES, worstLatenessMs } from "../../testing/conformance/silent_services.ts";
 import { say } from "../../testing/processes/figures.ts";
@@ -71,4 +74,15 @@ Deno.test("RedisLock.query() leaves no listener when the server does not answer"
     delete own.addEventListener; // both are inherited again
     delete own.removeEventListener;
   }
+});
+
+Deno.test("RedisLock.query() is not sent any more when it has failed", async () => {
+  const client = new ScriptedClient();
+  await using lock = new RedisLock(client, { unavailableAfterMs: 20, disposeTimeoutMs: 0 });
+  const query = () => assertRejects(() => lock.query("n"), LockUnavailableError);
+  await Promise.all(Array.from({ length: MAX_UNANSWERED + 10 }, query));
+  assertEquals(client.unanswered.length, MAX_UNANSWERED);
+  for (const { answer } of client.unanswered.splice(0)) answer([null, null, -2, 0, 0, []]);
+  await settle();
+  assertEquals(client.unanswered, []);
 });

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { within } from "../../testing/conformance/bounds.ts";
@@ -14,7 +14,7 @@ import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
+import type { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import { openNodeZooKeeperClient } from "../../zookeeper/connection/node_zookeeper_client.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
@@ -42,22 +42,20 @@ function through(proxy: FaultProxy, options: ZooKeeperLockOptions): ZooKeeperLoc
   });
 }
 
-async function unavailable(promise: Promise<unknown>): Promise<ZooKeeperErrorCode> {
-  return await codeOf(promise, LockUnavailableError);
+async function unavailable(promise: Promise<unknown>): Promise<string> {
+  return await messageOf(promise, LockUnavailableError);
 }
 
-async function refused(promise: Promise<unknown>): Promise<ZooKeeperErrorCode> {
-  return await codeOf(promise, LockSetupError);
+async function refused(promise: Promise<unknown>): Promise<string> {
+  return await messageOf(promise, LockSetupError);
 }
 
-async function codeOf(
+async function messageOf(
   promise: Promise<unknown>,
   errorClass: new (message: string) => Error,
-): Promise<ZooKeeperErrorCode> {
+): Promise<string> {
   const rejected = assertRejects(() => promise, errorClass);
-  const error = await within("the call rejects", rejected, SOONER_THAN_SESSION_MS);
-  assertInstanceOf(error.cause, ZooKeeperError);
-  return error.cause.code;
+  return (await within("the call rejects", rejected, SOONER_THAN_SESSION_MS)).message;
 }
 
 /** Loses the answer to the next create, and all later answers on that connection. */
@@ -155,8 +153,10 @@ Deno.test("ZooKeeperLock rejects with a LockSetupError when the server answers w
     }
   })();
   await using locks = new ZooKeeperLock(`127.0.0.1:${listener.addr.port}`);
-  for (let i = 0; i < 2; i++) assertEquals(await refused(locks.acquire("n")), "REFUSED");
-  assertEquals(await refused(locks.query("n")), "REFUSED");
+  for (let i = 0; i < 2; i++) {
+    assertStringIncludes(await refused(locks.acquire("n")), "with error (-199)");
+  }
+  assertStringIncludes(await refused(locks.query("n")), "with error (-199)");
   await locks[Symbol.asyncDispose]();
   listener.close();
   await serving;
@@ -166,7 +166,7 @@ Deno.test("ZooKeeperLock.acquire() rejects, and says why, when the server is non
   using listener = listenOnFreePort();
   const serving = (async () => {
     for await (const connection of listener) {
-      await connection.write(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n"));
+      await connection.write(new TextEncoder().encode("220 mail.example.com ESMTP\r\n"));
       await connection.read(new Uint8Array(1_024)).catch(() => null);
       connection.close();
     }
@@ -175,7 +175,7 @@ Deno.test("ZooKeeperLock.acquire() rejects, and says why, when the server is non
     unavailableAfterMs: 500,
   });
   const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
-  assert(/cannot be read.* 1213486160 bytes/.test(message), message);
+  assert(message.includes('it answered "220 mail.example.com ESMTP"). Is it a ZooKeeper'), message);
   await locks[Symbol.asyncDispose]();
   listener.close();
   await serving;
@@ -234,8 +234,7 @@ Deno.test("ZooKeeperLock.acquire() rejects in time, and names ECONNREFUSED, when
   assertEquals(error.lockName, "orders:42");
   assert(error.message.includes('lock "orders:42"'), error.message);
   assert(error.message.includes(`(127.0.0.1:${port}: ECONNREFUSED). Is the server running?`));
-  const { cause } = error.cause as ZooKeeperError;
-  assertEquals((cause as { code?: string }).code, "ECONNREFUSED");
+  assertEquals((error.cause as { code?: string }).code, "ECONNREFUSED");
 });
 
 Deno.test("ZooKeeperLock.acquire() names why there is no connection when its session has ended in the outage", async () => {
@@ -274,8 +273,10 @@ Deno.test("ZooKeeperLock rejects with a LockUnavailableError in time when the se
     sessionTimeoutMs: LONG_SESSION_MS,
     unavailableAfterMs: 500,
   });
-  const codes = CALLS.map((call) => unavailable(locks[call]("n")));
-  assertEquals(await Promise.all(codes), CALLS.map(() => "TIMEOUT"));
+  const messages = CALLS.map((call) => unavailable(locks[call]("n")));
+  for (const message of await Promise.all(messages)) {
+    assertStringIncludes(message, "it did not accept the session in time");
+  }
 });
 
 Deno.test("ZooKeeperLock rejects calls that begin in an outage in time, though its session may be alive", async () => {
@@ -290,8 +291,8 @@ Deno.test("ZooKeeperLock rejects calls that begin in an outage in time, though i
   proxy.cutAll();
   // A call that begins now may lose its connection. Later ones find that there is none.
   await unavailable(locks.query("n"));
-  const codes = CALLS.map((call) => unavailable(locks[call]("other")));
-  assertEquals(await Promise.all(codes), CALLS.map(() => "NOT_CONNECTED"));
+  const messages = CALLS.map((call) => unavailable(locks[call]("other")));
+  for (const message of await Promise.all(messages)) assertStringIncludes(message, "ECONNREFUSED");
   await proxy.refuse(false);
   await lease.renew();
   assertEquals(await lease.release(), true);
@@ -319,7 +320,7 @@ Deno.test("ZooKeeperLock.acquire() survives a short outage, and rejects in a lon
   await proxy.refuse(true);
   proxy.cutAll();
   const error = await assertRejects(() => third.lease, LockUnavailableError);
-  assertEquals((error.cause as ZooKeeperError).code, "NOT_CONNECTED");
+  assertEquals((error.cause as { code?: string }).code, "ECONNREFUSED");
   assert(error.message.includes("ECONNREFUSED"), error.message);
   await proxy.refuse(false);
   lease.throwIfLost(); // The outage was shorter than the validity of the session.
@@ -382,8 +383,8 @@ Deno.test("ZooKeeperLock with credentials refuses clients that do not have them"
   await using locks = through(proxy, { rootPath, auth });
   await using others = new ZooKeeperLock(server.connectString, { rootPath });
   const lease = await locks.acquire("n");
-  assertEquals(await refused(others.acquire("n")), "NO_AUTH");
-  assertEquals(await refused(others.query("n")), "NO_AUTH");
+  assertStringIncludes(await refused(others.acquire("n")), "NO_AUTH");
+  assertStringIncludes(await refused(others.query("n")), "NO_AUTH");
   // The credentials are sent first on each connection.
   for (let i = 0; i < 5; i++) {
     proxy.cutAll();

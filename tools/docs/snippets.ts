@@ -121,13 +121,23 @@ function checkQuoted(block: Block, path: string): [] {
   throw problem(block, `the block is not in ${path}`);
 }
 
+/** The runtimes that a block names. A rendered page does not show them, so its first line must, too. */
 function targetsOf(block: Block, words: readonly string[]): readonly SnippetTarget[] {
   if (words.length === 0) return ALL_TARGETS;
-  return words.map((word) => {
+  const targets = words.map((word) => {
     const [, kind, since = "0"] = RUNTIME.exec(word) ?? [];
     if (kind === undefined) throw problem(block, `"${word}" is not a runtime`);
     return { kind: kind as SnippetTarget["kind"], since: Number(since) };
   });
+  const comment = `// ${targets.map(titleOf).join(", ")}`;
+  const [first = ""] = block.code.split("\n");
+  if (first === comment || first.startsWith(`${comment}:`)) return targets;
+  throw problem(block, `its first line must be "${comment}", which readers see`);
+}
+
+function titleOf({ kind, since }: SnippetTarget): string {
+  const name = kind.charAt(0).toUpperCase() + kind.slice(1);
+  return since === 0 ? name : `${name} ${since} or later`;
 }
 
 function useOf(block: Block): SnippetUse {

@@ -7,7 +7,6 @@
  */
 import zookeeper from "npm:node-zookeeper-client@1.1.3";
 
-/** Returns the client package. */
 export function loadClient(): unknown {
   return zookeeper;
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { diagnoseAnswer, type Diagnosis } from "./other_server.ts";
 import type { ServerAddress } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
@@ -12,7 +13,6 @@ export class BadServersError extends Error {
   override readonly name = "BadServersError";
 }
 
-/** One attempt that failed. */
 export interface FailedAttempt {
   /** Left out if the servers could not even be listed. */
   readonly server?: ServerAddress;
@@ -26,23 +26,14 @@ export interface FailedAttempt {
   readonly phase: "resolve" | "connect" | "handshake" | "session" | "accepted";
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;
-  /** Whether the server was too slow. */
   readonly isLate?: boolean;
+  /** The answer to the question who listens there, if there was one. */
+  readonly answer?: Uint8Array | undefined;
   /** Whether the socket speaks TLS, and with a certificate of the client. */
   readonly tls?: "none" | "anonymous" | "certified";
 }
 
-interface Diagnosis {
-  /** The error's code, or what has happened. */
-  readonly what: string;
-  /** The things to check. */
-  readonly advice: string;
-  /** Whether no later attempt can succeed before somebody changes something. */
-  readonly isSetup?: boolean;
-}
-
 const HANDSHAKE_ENDED = "it ended the TLS handshake";
-/** Maximum number of servers that a message names. */
 const MAX_NAMED = 3;
 
 /** Why no server could be connected to. Its message names what the servers answered. */
@@ -111,10 +102,8 @@ function diagnoseList({ error }: FailedAttempt): Diagnosis {
 }
 
 function diagnoseBytes(error: ProtocolError): Diagnosis {
-  if (error.isTls) {
-    return { what: "it speaks TLS", advice: "Set 'tls', or use another port.", isSetup: true };
-  }
-  return { what: "its answer cannot be read", advice: error.message };
+  return (error.bytes && diagnoseAnswer(error.bytes)) ??
+    { what: "its answer cannot be read", advice: error.message };
 }
 
 function diagnoseLookup(code: string): Diagnosis {
@@ -151,8 +140,10 @@ function diagnoseTls(code: string): Diagnosis {
 }
 
 /** The server has accepted the connection, but not the session. */
-function diagnoseSession({ isLate, tls = "none", error }: FailedAttempt): Diagnosis {
-  const isInQuorum = "Is it in a quorum?";
+function diagnoseSession({ isLate, tls = "none", error, answer }: FailedAttempt): Diagnosis {
+  const known = answer && diagnoseAnswer(answer);
+  if (known) return known;
+  const isInQuorum = "Is it a ZooKeeper server, and in a quorum?";
   if (isLate) return { what: "it did not accept the session in time", advice: isInQuorum };
   const hint = {
     none: " If it expects TLS, set 'tls'.",

@@ -7,6 +7,7 @@
 import { connect, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { ConnectError, type FailedAttempt } from "./connect_error.ts";
+import { askWho, diagnoseAnswer } from "./other_server.ts";
 import { ServerRotation, type Target } from "./servers.ts";
 import type { TlsSettings } from "./tls.ts";
 import type { TransportOptions } from "./transport.ts";
@@ -25,6 +26,8 @@ const FIRST_PAUSE_MS = 200;
 const MIN_PAUSE_MS = 600;
 /** The time of an attempt passes in so many steps. */
 const STEPS = 8;
+/** After so many steps a silent server is asked who it is: late, as a busy one only needs more time. */
+const ASK_AT_STEP = 6;
 /** A connection that has lasted for so long, in ms, was of use, even if nothing was requested. */
 const LASTED_MS = 2_000;
 
@@ -49,7 +52,6 @@ export class Connector {
   #unproven: Attempt | null = null;
   #attemptedMs = -Infinity;
   #pauseMs = 0;
-  /** `null` unless there is a pause. */
   #endPause: (() => void) | null = null;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
   #hasConnected = false;
@@ -63,7 +65,6 @@ export class Connector {
     this.#round = this.#rotation.round();
   }
 
-  /** Whether there is a socket whose session is not accepted yet. */
   get isAttempting(): boolean {
     return this.#attempt !== null;
   }
@@ -97,7 +98,6 @@ export class Connector {
     }
   }
 
-  /** The server has accepted the session. */
   accepted(): void {
     const attempt = this.#unproven = this.#attempt;
     this.#attempt = null;
@@ -150,7 +150,11 @@ export class Connector {
       const socket = openSocket(target, tls);
       const attempt = this.#attempt = new Attempt(socket, target, tls, this.#attemptMs);
       socket.on("close", () => this.#onClosed(attempt));
-      this.#listener.onSocket(socket, tls === undefined ? "connect" : "secureConnect");
+      const readyEvent = tls === undefined ? "connect" : "secureConnect";
+      this.#listener.onSocket(socket, readyEvent);
+      if (!this.#hasConnected && this.#rounds === 0) {
+        socket.on(readyEvent, () => attempt.askLater(() => openSocket(target, tls), readyEvent));
+      }
       return true;
     } catch (error) {
       this.#failed.now.push({ ...target, phase: "connect", error });
@@ -214,13 +218,15 @@ class Attempt implements FailedAttempt {
   readonly tls: Required<FailedAttempt>["tls"];
   phase: FailedAttempt["phase"] = "connect";
   isLate = false;
-  /** When the session was accepted, in monotonic ms. */
   acceptedMs = NaN;
   /** The first error, which is the cause of all others. */
   error: unknown;
+  answer: Uint8Array | undefined;
   readonly #socket: Socket;
   readonly #stepMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #askTimer: ReturnType<typeof setTimeout> | undefined;
+  #question: Socket | undefined;
 
   /** Takes a socket that is connecting, and closes it if the session is not accepted in `limitMs`. */
   constructor(
@@ -255,20 +261,30 @@ class Attempt implements FailedAttempt {
     }, Math.min(leftMs, this.#stepMs));
   }
 
-  /** The server has accepted the session. */
+  /** Asks who listens there, on another socket, if the session is not accepted for most of the time. */
+  askLater(open: () => Socket, readyEvent: "connect" | "secureConnect"): void {
+    this.#askTimer = setTimeout(() => {
+      this.#question = open();
+      askWho(this.#question, readyEvent, (bytes) => {
+        this.answer = bytes;
+        if (diagnoseAnswer(bytes)?.isSetup) this.#socket.destroy();
+      });
+    }, ASK_AT_STEP * this.#stepMs);
+  }
+
   accept(): void {
     this.end();
     this.phase = "accepted";
     this.acceptedMs = performance.now();
   }
 
-  /** Its time is not limited any more. */
   end(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#askTimer);
+    this.#question?.destroy();
   }
 }
 
-/** Whether two attempts were made at the same address of the same server. */
 function isSamePlace(a: FailedAttempt, b: FailedAttempt): boolean {
   return a.server?.host === b.server?.host && a.server?.port === b.server?.port &&
     a.address === b.address;

@@ -23,7 +23,6 @@ const MEANINGS = {
   /** The znode, or the parent of a znode to be created, does not exist. */
   NO_NODE: { isAnswer: true },
   NODE_EXISTS: { isAnswer: true },
-  /** The znode has children. */
   NOT_EMPTY: { isAnswer: true },
   NO_AUTH: {
     isAnswer: true,
@@ -38,16 +37,13 @@ const MEANINGS = {
     isAnswer: true,
     reason: "a quota is exceeded (QUOTA_EXCEEDED)",
   },
-  /** The server has not executed the request. */
   THROTTLED: { then: "retry", isAnswer: true, reason: "it has too many requests (THROTTLED)" },
   READ_ONLY: {
     then: "retry",
     isAnswer: true,
     reason: "it has lost its quorum and answers reads only (READ_ONLY)",
   },
-  /** The server refused the request for another reason. */
   REFUSED: { isAnswer: true },
-  /** The request was not sent. */
   NOT_CONNECTED: {
     then: "retry",
     reason: "there is no connection (NOT_CONNECTED). Is the server running?",
@@ -75,14 +71,11 @@ const MEANINGS = {
   },
 } satisfies Record<string, Meaning>;
 
-/** Why a request failed. */
 export type ZooKeeperErrorCode = keyof typeof MEANINGS;
 
-/** The error of a request that failed. */
 export class ZooKeeperError extends Error {
   override readonly name = "ZooKeeperError";
   readonly code: ZooKeeperErrorCode;
-  /** What it means for the call that sent the request. */
   readonly meaning: Meaning;
 
   /**
@@ -119,7 +112,6 @@ export function refusalOf(code: number): ZooKeeperError {
   return new ZooKeeperError(name, `ZooKeeper answered ${CODES[code] ?? "with error"} (${code})`);
 }
 
-/** Whether an error is a {@linkcode ZooKeeperError} with the given code. */
 export function hasCode(error: unknown, code: ZooKeeperErrorCode): boolean {
   return error instanceof ZooKeeperError && error.code === code;
 }

@@ -19,7 +19,6 @@ import type {
 import { Watches } from "./watches.ts";
 import { readEvent, Replies } from "./wire.ts";
 
-/** A client of the package: what we use of it. */
 interface Client {
   readonly connectionManager: ConnectionManager;
   connect(): void;
@@ -45,7 +44,6 @@ interface ConnectionManager {
   readonly packetQueue: { readonly queue: unknown[] };
   connect(): void;
   setState(state: number): void;
-  /** Sends the request for the session. */
   onSocketConnected(): void;
   onSocketData(frame: Buffer): void;
   onSocketClosed(): void;
@@ -73,7 +71,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   #bytesMs = -Infinity;
   #heardMs = -Infinity;
   #provenEpoch = 0;
-  /** Why the last connection was dropped. */
   #dropError: unknown;
   #isDestroyed = false;
   #onConnected: (() => void) | undefined;
@@ -240,7 +237,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     }
   }
 
-  /** The first request of a connection was answered. */
   #prove(): void {
     this.#provenEpoch = this.epoch;
     this.#connector.proven();

@@ -20,7 +20,6 @@ const MAX_SENT_REQUESTS = 256;
 const STEPS = 4;
 const MAX_XID = 2 ** 31 - 1;
 
-/** A request, and the call that awaits its answer. */
 interface Pending {
   readonly request: Request<unknown>;
   xid: number;
@@ -28,12 +27,10 @@ interface Pending {
   reject(error: ZooKeeperError): void;
 }
 
-/** The connection that the requests are sent on. */
 export interface RequestsListener {
   readonly state: TransportState;
   /** How long in ms the server may leave requests without any answer. */
   readonly limitMs: number;
-  /** Returns why a request is not sent. */
   notConnected(): ZooKeeperError;
   /** There was no answer for so long. Must not throw. */
   onOverdue(): void;
@@ -52,7 +49,6 @@ export class Requests {
    */
   xid = 0;
   readonly #listener: RequestsListener;
-  /** In the order of their numbers. */
   #sent: Pending[] = [];
   #waiting = new LinkedSet<Pending>();
   #isGathering = false;

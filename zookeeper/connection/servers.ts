@@ -12,7 +12,6 @@ import type { ServerAddress, TransportOptions } from "./transport.ts";
 import { checkPath } from "./znode_names.ts";
 
 const DEFAULT_PORT = 2181;
-/** Maximum number of addresses of one host that are tried in a round. */
 export const MAX_ADDRESSES = 8;
 
 /** The servers: a connect string, or a function that returns one and is called again at each connect. */
@@ -40,8 +39,8 @@ async function callList(list: CallableFunction): Promise<readonly ServerAddress[
     const { servers, chroot } = parseConnectString(text);
     if (chroot === "") return shuffled(servers);
     throw new RangeError(`The function returned the path ${chroot}: put it into 'rootPath'`);
-  } catch (cause) {
-    throw new BadServersError((cause as Error).message, { cause });
+  } catch (error) {
+    throw new BadServersError((error as Error).message);
   }
 }
 
@@ -59,7 +58,7 @@ function shuffled<T>(items: readonly T[]): T[] {
  * @returns The servers in the given order, and the path that is put before every other path; `""` if
  * there is none.
  * @throws {TypeError} If the connect string is not a string.
- * @throws {RangeError} If it names no server, or has a bad port or a bad chroot.
+ * @throws {RangeError} If it names no server, has a scheme, credentials, a bad port or a bad chroot.
  */
 export function parseConnectString(
   text: unknown,
@@ -67,8 +66,13 @@ export function parseConnectString(
   if (typeof text !== "string") {
     throw new TypeError(badValue("the connect string", "a string", describe(text)));
   }
+  const [, scheme] = /^([a-z][a-z\d+.-]*:)\/\//i.exec(text) ?? [];
+  if (scheme !== undefined) throw badConnectString("without a scheme", `one with "${scheme}//"`);
   const slash = text.indexOf("/");
   const hosts = slash === -1 ? text : text.slice(0, slash);
+  if (hosts.includes("@")) { // never shown: it may be a password
+    throw badConnectString("without user and password, which are 'auth'", "one with an @");
+  }
   const chroot = slash === -1 ? "" : text.slice(slash).replace(/\/$/, "");
   if (chroot !== "") checkPath("the chroot of the connect string", chroot);
   return { servers: hosts.split(",").map(parseServer), chroot };
@@ -80,15 +84,14 @@ function parseServer(text: string): ServerAddress {
   const host = literal ?? name;
   const port = digits === undefined ? DEFAULT_PORT : Number(digits);
   if (host === undefined || port < 1 || port > 65_535) {
-    throw new RangeError(
-      badValue(
-        "the connect string",
-        'like "host1:2181,host2:2181/chroot"',
-        `one with ${JSON.stringify(text)} in the place of a server`,
-      ),
-    );
+    throw badConnectString("", `one with ${JSON.stringify(text)} in the place of a server`);
   }
   return { host, port };
+}
+
+function badConnectString(how: string, is: string): RangeError {
+  const must = `like "host1:2181,host2:2181/chroot"${how === "" ? "" : `, ${how}`}`;
+  return new RangeError(badValue("the connect string", must, is));
 }
 
 /** The server, and perhaps its address, that one attempt connects to. */
@@ -187,7 +190,6 @@ function lookUpAsRuntime(host: string, port: number): Promise<readonly string[]>
   });
 }
 
-/** The items in an order that begins behind the one that is found; as they are if none is. */
 function after<T>(items: readonly T[], isFound: (item: T) => boolean): T[] {
   const start = items.findIndex(isFound) + 1;
   return [...items.slice(start), ...items.slice(0, start)];

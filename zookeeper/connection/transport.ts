@@ -9,24 +9,19 @@ import type { TlsSettings } from "./tls.ts";
 import type { Watches } from "./watches.ts";
 import type { Request } from "./wire.ts";
 
-/** The state of a connection and its session. */
 export type TransportState =
-  /** Not connected yet. */
   | "connecting"
   | "connected"
   /** The connection is lost; the client tries to reconnect to the same session. */
   | "suspended"
-  /** The server says that the session has expired. */
   | "expired"
   /**
    * A server refuses the credentials, or no server can be connected to before somebody changes a setting,
    * a permission or a certificate: `connectError` says why. Never after the first connection.
    */
   | "refused"
-  /** Closed from this side. */
   | "closed";
 
-/** Is notified after each change of a transport's state. */
 export interface TransportListener {
   onStateChange(state: TransportState): void;
 }
@@ -73,7 +68,6 @@ export interface ZooKeeperTransport {
   destroy(): void;
 }
 
-/** The address of one server of an ensemble. */
 export interface ServerAddress {
   readonly host: string;
   readonly port: number;

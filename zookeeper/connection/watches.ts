@@ -5,13 +5,11 @@
  */
 import type { WatchEvent, Znode } from "./wire.ts";
 
-/** Receives one event of the znode that it watches. */
 export interface Watcher {
   /** Called once for each watch that was set. Must not throw. */
   onWatchEvent(event: WatchEvent): void;
 }
 
-/** The watchers of one session. */
 export class Watches {
   /**
    * By path: the watchers, and the znode as it is since the server has set the watch; `null` before. The

@@ -14,9 +14,10 @@ import { Buffer } from "node:buffer";
  */
 export const MAX_FRAME_BYTES: number = 16 * 2 ** 20;
 
+/** How many bytes an error keeps of what is no frame. */
+const MAX_SHOWN_BYTES = 256;
 /** A frame begins with its length, which does not count these bytes. */
 const LENGTH_BYTES = 4;
-/** Where a frame has the number of its request. */
 export const XID_AT = LENGTH_BYTES;
 /** Where a reply has the last zxid of the server. */
 const ZXID_AT = 8;
@@ -29,12 +30,12 @@ const NOTHING = Buffer.alloc(0);
 /** The bytes of a server do not follow the protocol. No request on that connection can be answered. */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
-  /** Whether they are bytes of TLS. */
-  readonly isTls: boolean;
+  /** The first bytes, if they begin no frame: those of another kind of server. */
+  readonly bytes: Uint8Array | undefined;
 
-  constructor(message: string, isTls = false) {
+  constructor(message: string, bytes?: Uint8Array) {
     super(message);
-    this.isTls = isTls;
+    this.bytes = bytes;
   }
 }
 
@@ -57,7 +58,6 @@ export class Replies {
   #byteCount = 0;
   #at = BODY_AT;
 
-  /** Whether a frame has arrived in part. */
   get isPartial(): boolean {
     return this.#byteCount > 0;
   }
@@ -81,7 +81,7 @@ export class Replies {
     if (length < 0 || length > MAX_FRAME_BYTES) {
       const message = `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
         "Is it a ZooKeeper server?";
-      throw new ProtocolError(message, isTlsRecord(head));
+      throw new ProtocolError(message, Uint8Array.from(head.subarray(0, MAX_SHOWN_BYTES)));
     }
     const end = LENGTH_BYTES + length;
     if (this.#byteCount < end) return false;
@@ -104,7 +104,6 @@ export class Replies {
     return this.#chunks[0]!;
   }
 
-  /** Copies the server's last zxid. */
   copyZxid(target: Buffer): void {
     this.frame.copy(target, 0, ZXID_AT, CODE_AT);
   }
@@ -133,7 +132,6 @@ export class Replies {
     return all;
   }
 
-  /** Reads the metadata of a znode. */
   stat(): Omit<Znode, "data"> & { readonly pzxid: bigint } {
     // czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, length of data, children, pzxid
     const at = this.#skip(68);
@@ -163,11 +161,6 @@ export class Replies {
     }
     return at;
   }
-}
-
-/** Whether these are the first bytes of an alert, or of a handshake, of any version of TLS. */
-function isTlsRecord([type, version]: Buffer): boolean {
-  return (type === 0x15 || type === 0x16) && version === 3;
 }
 
 /** The children of a znode. */

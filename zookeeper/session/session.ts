@@ -61,9 +61,7 @@ const PROVING: ReadonlySet<ZooKeeperErrorCode> = new Set([
   "NO_AUTH",
 ]);
 
-/** The settings of an instance's sessions. */
 export interface SessionSettings extends TransportOptions {
-  /** The path that all locks are below. */
   readonly rootPath: string;
 }
 
@@ -78,7 +76,6 @@ export interface ChangeListener {
 
 /** Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
 export class Session implements TransportListener {
-  /** As the server granted it. */
   readonly timeoutMs: number;
   /** How long in ms the session is valid from the moment an answered write was sent. */
   readonly validMs: number;
@@ -91,7 +88,6 @@ export class Session implements TransportListener {
   readonly checkEveryMs: number;
   /** When the server last executed a request, or refused it for good; in monotonic ms. */
   lastAnswerMs: number;
-  /** When the last answered write was sent. */
   lastProvenAt: Instant = NEVER;
   /** The znode that the heartbeat writes to. It belongs to this session alone. */
   readonly heartbeatPath: string;
@@ -109,7 +105,6 @@ export class Session implements TransportListener {
   readonly #sizes = new SharedReads<Znode>();
   /** When the answered write that last extended the leases was sent. */
   #leasesProvenAt = NEVER;
-  /** The one that is not answered yet. */
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
@@ -122,7 +117,6 @@ export class Session implements TransportListener {
   /** When the session ended for us, and whether the server said so. */
   #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
 
-  /** Takes over a transport that has just connected. */
   constructor(
     transport: ZooKeeperTransport,
     leases: SessionLeases,
@@ -156,7 +150,6 @@ export class Session implements TransportListener {
     return this.#end === null && this.#transport.state === "connected";
   }
 
-  /** A different epoch means a different connection. */
   get epoch(): number {
     return this.#transport.epoch;
   }
@@ -170,7 +163,6 @@ export class Session implements TransportListener {
     return this.#answered(this.#requests.send(request), sent);
   }
 
-  /** Deletes a znode that has no children. */
   delete(path: string): Promise<void> {
     const sent = instant(this.#clock);
     return this.#answered(this.#requests.send(deleteRequest(path)), sent);

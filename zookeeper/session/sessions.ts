@@ -28,11 +28,9 @@ export class Sessions {
   #session: Session | null = null;
   #transport: ZooKeeperTransport | null = null;
   #opening: Promise<Session> | null = null;
-  /** How many calls are admitted, or wait in line. */
   #enteringCount = 0;
   readonly #line = new LinkedSet<PromiseWithResolvers<void>>();
 
-  /** @param open Opens a transport, which connects at once. */
   constructor(
     leases: SessionLeases,
     settings: SessionSettings,

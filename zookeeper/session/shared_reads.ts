@@ -4,7 +4,6 @@
  * @module
  */
 
-/** The reads of one kind. */
 export class SharedReads<T> {
   readonly #reads = new Map<string, { readonly sent: Promise<T>; next: Promise<T> | null }>();
 
@@ -25,7 +24,6 @@ export class SharedReads<T> {
     return read.next ??= read.sent.then(next, next);
   }
 
-  /** Takes a read that was just sent. */
   add(path: string, sent: Promise<T>): Promise<T> {
     const read = {
       sent: sent.finally(() => {

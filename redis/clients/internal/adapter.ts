@@ -5,7 +5,6 @@
  */
 import type { RedisClient } from "../../client.ts";
 
-/** What an adapter reports of the connections of its client. */
 type Connections = Pick<RedisClient, "epoch" | "connectionError" | "unusable">;
 
 /**

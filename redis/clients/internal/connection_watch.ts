@@ -18,7 +18,6 @@ const NOT_CONNECTED =
 
 /** The connections of one client, in the words of `RedisClient`. */
 export class ConnectionWatch {
-  /** How often a connection was lost or made. */
   epoch = 0;
   /** The last error of each connection that is down, in the order in which they came. */
   readonly #errors = new Map<object, unknown>();

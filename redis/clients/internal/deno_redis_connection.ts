@@ -58,12 +58,10 @@ export async function closeForGood(
 /** A connection for commands. It is opened at once, and used until it is dropped. */
 export class CommandConnection {
   readonly #opened: Promise<DenoRedisConnection>;
-  /** Reject the exchanges that are not over. */
   readonly #rejecters = new Set<(error: unknown) => void>();
   /** The last exchange. The client runs one at a time, so it ends after all others. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param opened Resolves with the connection. */
   constructor(opened: Promise<DenoRedisConnection>) {
     this.#opened = opened;
   }
@@ -87,7 +85,6 @@ export class CommandConnection {
    */
   drop(error: unknown): Promise<void> {
     for (const reject of this.#rejecters) reject(error);
-    // The connection may never have opened.
     return this.#opened.then((connection) => closeForGood(connection, this.#last), () => {});
   }
 }

@@ -10,7 +10,6 @@ import { pause, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
 const RESUBSCRIBE_MS = 100;
 
 export interface Subscribed {
-  /** Resolves when the connection has ended. */
   readonly ended: Promise<unknown>;
   /** Closes the connection; may be called twice. */
   close(): void;

@@ -39,7 +39,6 @@ export interface NodeRedisSubscriber {
 /** Events after which the connection is another one. */
 const EVENTS = ["ready", "reconnecting", "end"];
 
-/** Reports the events of a client. */
 export function watchClient(client: NodeRedisClient, watch: ConnectionWatch): void {
   for (const event of EVENTS) client.on(event, () => watch.changed());
   client.on(ERROR_EVENT, (error) => client.isReady || watch.failed(client, error));

@@ -38,10 +38,8 @@ class SentinelAdapter implements RedisClient {
   readonly cluster = false;
   readonly #watch: ConnectionWatch;
   readonly #sentinel: NodeRedisSentinel;
-  /** Close the subscriptions on the primary. */
   readonly #closers = new Set<() => void>();
   #primary: NodeRedisClient | null = null;
-  /** The search for the primary that is under way. */
   #finding: Promise<NodeRedisClient> | null = null;
 
   constructor(sentinel: NodeRedisSentinel) {

@@ -92,6 +92,19 @@ Deno.test("CommandWindow lets the lease go first that ends first, and none that 
   );
 });
 
+Deno.test("CommandWindow lets renewals take turns with releases, and the clean-ups of lost leases go last", async () => {
+  const { window, log } = full();
+  for (const byMs of [Infinity, Infinity, 0, 0, 0, 0, 300, 200]) {
+    const request = { byMs, onQueued: () => {}, onTurn: () => true };
+    window.urgentTurn(request).then(() => log.push(`${byMs}`));
+  }
+  for (let i = 0; i < 8; i++) {
+    window.free(true);
+    await settle();
+  }
+  assertEquals(log, ["0", "200", "0", "300", "0", "0", "Infinity", "Infinity"]);
+});
+
 Deno.test("CommandWindow lets an ask go first whose outage began first", async () => {
   const { clock, window, log, ask } = full();
   await clock.pass(100);

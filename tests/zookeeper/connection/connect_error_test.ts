@@ -12,6 +12,10 @@ function withCode(code: string): Error {
   return Object.assign(new Error(`failed: ${code}`), { code });
 }
 
+function bytes(text: string): Uint8Array {
+  return Uint8Array.from(text, (each) => each.charCodeAt(0));
+}
+
 /** An attempt that failed, what its message has, and whether it needs a change. */
 type Case = [Omit<FailedAttempt, "server">, RegExp, boolean];
 
@@ -67,13 +71,57 @@ const CASES: readonly Case[] = [
   ],
   [{ phase: "session", tls: "none" }, /without an answer.*If it expects TLS, set 'tls'/, false],
   [{ phase: "session", tls: "anonymous" }, /without an answer.*'tls.cert'/, false],
-  [{ phase: "session", tls: "certified" }, /without an answer\). Is it in a quorum\?$/, false],
-  [{ phase: "session", tls: "none", isLate: true }, /session in time\). Is it in a quorum/, false],
+  [{ phase: "session", tls: "certified" }, /without an answer\). Is it .* in a quorum\?$/, false],
   [
-    { phase: "session", tls: "none", error: new ProtocolError("5 bytes", true) },
+    { phase: "session", tls: "none", isLate: true },
+    /session in time\). Is it a ZooKeeper server, and in a quorum\?$/,
+    false,
+  ],
+  [
+    { phase: "session", error: new ProtocolError("5 bytes", bytes("\x15\x03\x01\0\x02")) },
     /it speaks TLS\). Set 'tls'/,
     true,
   ],
+  [
+    {
+      phase: "session",
+      error: new ProtocolError("4 bytes", bytes("HTTP/1.1 400 Bad\r\nA: b\r\n")),
+    },
+    /: it answered "HTTP\/1.1 400 Bad"\). That is a web server/,
+    true,
+  ],
+  [
+    { phase: "session", error: new ProtocolError("4 bytes", bytes("J\0\0\0\n8.0.36\0secret")) },
+    /: A reply|4 bytes|cannot be read/,
+    false,
+  ],
+  [
+    { phase: "session", answer: bytes("-ERR unknown command 'srvr'\r\n") },
+    /: it answered "-ERR unknown command 'srvr'"\). That is Redis: use RedisLock/,
+    true,
+  ],
+  [
+    { phase: "session", isLate: true, answer: bytes("SSH-2.0-OpenSSH_9.6\r\n") },
+    /: it answered "SSH-2.0-OpenSSH_9.6"\). That is an SSH server/,
+    true,
+  ],
+  [
+    { phase: "session", isLate: true, answer: bytes(`${"x".repeat(200)}\n`) },
+    /: it answered "x{60}"\). Is it a ZooKeeper server\?$/,
+    false,
+  ],
+  [
+    { phase: "session", isLate: true, answer: bytes("This ZooKeeper instance is not serving\n") },
+    /: it answered "This ZooKeeper instance is not serving"\). Is it in a quorum\?$/,
+    false,
+  ],
+  ...["Zookeeper version: 3.8.0\n", "srvr is not executed because it is not in the whitelist."].map(
+    (text): Case => [
+      { phase: "session", isLate: true, answer: bytes(text) },
+      /it did not accept the session in time\)/,
+      false,
+    ],
+  ),
   [
     { phase: "session", tls: "none", error: new ProtocolError("A reply has 5 bytes") },
     /cannot be read\). A reply has 5 bytes/,

@@ -23,3 +23,17 @@ Deno.test("parseConnectString() throws when the connect string is bad", () => {
     assertThrows(() => parseConnectString(bad), RangeError);
   }
 });
+
+Deno.test("parseConnectString() refuses a scheme and credentials, and does not show them", () => {
+  const must = 'Cannot use the connect string: it must be like "host1:2181,host2:2181/chroot", ';
+  const cases: [text: string, rest: string][] = [
+    ["zookeeper://h:2181", 'without a scheme, but it is one with "zookeeper://"'],
+    ["zk://h:2181,i:2181/app", 'without a scheme, but it is one with "zk://"'],
+    ["redis://user:s3cret@h:6379", 'without a scheme, but it is one with "redis://"'],
+    ["user:s3cret@h:2181", "without user and password, which are 'auth', but it is one with an @"],
+    ["s3cret@h:2181", "without user and password, which are 'auth', but it is one with an @"],
+  ];
+  for (const [text, rest] of cases) {
+    assertEquals(assertThrows(() => parseConnectString(text), RangeError).message, must + rest);
+  }
+});
