@@ -205,13 +205,13 @@ inline sAsk(c) {
   fi
 }
 inline sLeave(c) {
-  unqueue(c); place[c] = 0; srch = 0;
+  unqueue(c); place[c] = 0; srch = 0; own[c] = 0;
   if :: TOMB && dup[c] -> tomb[c] = 1 :: else fi;
-  if :: L == c + 1 -> L = FREE; own[c] = 0
+  if :: L == c + 1 -> L = FREE
      :: L == MARK && !EXCL(c) ->
         holds(c);
         if :: ok ->
-              mem[c] = 0; fld[c] = 0; up[c] = 0; own[c] = 0; count();
+              mem[c] = 0; fld[c] = 0; up[c] = 0; count();
               if :: n == 0 || !LAST -> L = FREE; gen = 0 :: else fi
            :: else fi
      :: else fi;
@@ -245,7 +245,7 @@ proctype Client(byte c) {
        if :: r == GONE -> ph[c] = LEAVE :: else fi; r = 0 }
   :: atomic { ph[c] == HOLD -> ph[c] = LEAVE }
   :: atomic { ph[c] == LEAVE -> sLeave(c); printf("c%d leaves, reply %d\n", c, r);
-       if :: r == OK -> ph[c] = DONE; msg[c] = 0; assert(!own[c] || unordered || EXCL(c)) :: else fi; r = 0 }
+       if :: r == OK -> ph[c] = DONE; msg[c] = 0 :: else fi; r = 0 }
   :: atomic { ph[c] < DONE && b_crash > 0 -> b_crash--; ph[c] = DEAD; printf("c%d dies\n", c) }
   :: ph[c] >= DONE -> break
   od
@@ -255,13 +255,17 @@ proctype Client(byte c) {
 inline expire(c) {
   own[c] = 0; up[c] = 0; if :: L == c + 1 -> L = FREE :: else fi; printf("TTL of c%d is over\n", c)
 }
-#define PER(c) \
-  :: atomic { own[c] && (ph[c] >= DONE || b_exp > 0) -> if :: ph[c] < DONE -> b_exp-- :: else fi; expire(c) } \
+/* what happens to one client from outside */
+proctype Fate(byte c) {
+end:
+  do
+  :: atomic { own[c] && (ph[c] >= DONE || b_exp > 0) -> if :: ph[c] < DONE -> b_exp-- :: else fi; expire(c) }
   :: atomic { dup[c] -> dup[c] = 0; sAsk(c); r = 0; printf("STALE ask of c%d\n", c) }
+  od
+}
 proctype Env() {
 end:
   do
-  PER(0) PER(1) PER(2) PER(3)
   :: atomic { L == MARK && (GROW -> !(own[0] || own[1] || own[2] || own[3]) : !own[setBy]) ->
        L = FREE; gen = 0; printf("TTL of the marker is over\n") }
   :: atomic { b_qlost > 0 -> b_qlost--; unordered = 1; i = 0;
@@ -272,5 +276,5 @@ end:
        do :: i < NC -> own[i] = 0; i++ :: else -> break od; i = 0; printf("foreign DEL\n") }
   od
 }
-init { atomic { run Client(0); run Client(1); run Client(2); run Client(3); run Env() } }
+init { atomic { run Client(0); run Client(1); run Client(2); run Client(3); run Fate(0); run Fate(1); run Fate(2); run Fate(3); run Env() } }
 ltl live { <> (OVER(0) && OVER(1) && OVER(2) && OVER(3)) }
