@@ -68,13 +68,14 @@ async function theirs(url: string): Promise<Contender> {
     const onLockLost = () => isLost = true;
     const semaphore = new Semaphore(client, NAME, PERMITS, { ...times, onLockLost });
     await semaphore.acquire();
-    return { isLost: () => isLost, release: () => semaphore.release() };
+    return { semaphore, isLost: () => isLost, release: () => semaphore.release() };
   };
   return {
     name: "redis-semaphore",
     acquire: take,
     async die() {
-      await Promise.all(Array.from({ length: PERMITS }, take));
+      const permits = await Promise.all(Array.from({ length: PERMITS }, take));
+      for (const { semaphore } of permits) semaphore.stopRefresh();
       client.disconnect();
     },
     // deno-lint-ignore require-await -- it has nothing to wait for

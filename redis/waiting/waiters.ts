@@ -138,7 +138,7 @@ export class Waiters implements InboxListener {
   }
 
   onInboxChange(): void {
-    for (const room of this.#rooms.values()) room.askNow();
+    for (const room of this.#rooms.values()) room.onInboxChange();
   }
 
   /**

@@ -134,6 +134,15 @@ export class WaitingRoom {
     this.#disarm();
   }
 
+  /** Messages are lost for certain, or none comes any more: the next difference is believed at once. */
+  onInboxChange(): void {
+    if (this.#sharing > 0) {
+      this.#forgetShort();
+      this.#short = { sinceMs: -Infinity, cancelTimer: () => {} };
+    }
+    this.askNow();
+  }
+
   /** Makes the foremost waiter ask now: messages may be lost. Its answer shows what is missing. */
   askNow(): void {
     this.waiters.first?.onAskDue();

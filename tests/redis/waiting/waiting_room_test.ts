@@ -93,6 +93,15 @@ Deno.test("WaitingRoom.compare() looks a second time before all waiters ask if o
   assertEquals(asks, [1], "exclusive grants are made one at a time");
 });
 
+Deno.test("WaitingRoom.onInboxChange() makes the next look count at once, as messages were lost", () => {
+  const { room, asks, add } = open();
+  for (const ticket of [1, 2]) add(ticket, 3);
+  room.onInboxChange();
+  assertEquals(asks.splice(0), [1]);
+  room.compare(1);
+  assertEquals(asks, [1, 2]);
+});
+
 Deno.test("WaitingRoom.compare() spreads the asks of many waiters over SPREAD_MS, one round at a time", async () => {
   const { clock, room, asks, add } = open();
   const count = 10_000;
