@@ -69,8 +69,8 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
  * @param options Whether tokens are remembered.
  * @returns A function that wraps a handler. The handler is called with the request, the token, and any
  * further arguments.
- * @throws {TypeError} If an argument or an option has a wrong type, or an option is unknown; from the wrapped
- * handler, if the resource is not a string.
+ * @throws {TypeError} If an argument is of a wrong type or an option is unknown; from the wrapped handler, if
+ * the resource is not a string.
  *
  * @example Usage
  * ```ts

@@ -126,8 +126,8 @@ const nested = new AsyncLocalStorage<RequestLease[]>();
  * shortened: a killed invocation blocks the lock for the session's timeout.)
  *
  * An HTTP event (API Gateway, function URL, load balancer) that does not get the lock, or loses it, gets
- * a 409, 423 or 503 response with problem details in JSON. Any other event (SQS, EventBridge, …) ends
- * with a {@linkcode RetryableLockError}. If the lease is lost, a handler that ignores `lease.signal` may
+ * a response of 409 (`busyStatus`) or 503 with problem details in JSON. Any other event (SQS, EventBridge, …)
+ * ends with a {@linkcode RetryableLockError}. If the lease is lost, a handler that ignores `lease.signal` may
  * still run when its instance serves the next invocation. A key that no lock can have gets a 400, or
  * throws a `RangeError`: a retry does not help.
  *

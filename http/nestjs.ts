@@ -20,6 +20,7 @@ import {
   type ExecutionContext,
   HttpException,
   Inject,
+  Optional,
   SetMetadata,
   UseInterceptors,
   // Any version: it must be that of the application.
@@ -170,8 +171,9 @@ export class LockInterceptor {
   }
 }
 
-// As the decorator of the parameter does: this module must not need a compiler for decorators.
+// As decorators of the parameters do: this module must not need a compiler for decorators.
 Inject(LOCKS)(LockInterceptor, undefined, 0);
+Optional()(LockInterceptor, undefined, 1); // Nest has no options to pass, and would warn about that
 
 /**
  * Locks a route: at most one request per key is handled at a time, across all processes, HEAD and OPTIONS

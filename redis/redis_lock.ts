@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ANSWER_WITHIN_MS, BoundedWaits, notSentInTime } from "../core/time/bounded_wait.ts";
+import { ANSWER_WITHIN_MS, BoundedWaits, unanswered } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
   modeOf,
@@ -293,7 +293,7 @@ export class RedisLock implements AttachableLock {
     } catch (error) {
       const isUnanswered = error instanceof LockError && error.cause instanceof NoAnswerError;
       const { commands } = this.#context;
-      if (isUnanswered && commands.answersOthersSince(startMs)) throw notSentInTime(name);
+      if (isUnanswered && commands.answersOthersSince(startMs)) unanswered(name, true);
       throw error;
     }
   }

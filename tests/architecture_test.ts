@@ -20,6 +20,27 @@ Deno.test("violations() finds none in this repository: imports follow the layers
   assertEquals(violations(graph, LAYERS).join("\n"), "");
 });
 
+Deno.test("no entry but ./testing loads anything of fake/, and that loads nothing of a strategy", () => {
+  const { exports } = JSON.parse(Deno.readTextFileSync("deno.json")) as {
+    exports: Record<string, string>;
+  };
+  const graph = readImports();
+  for (const [entry, path] of Object.entries(exports)) {
+    const loaded = new Set<string>();
+    const load = (file: string) => {
+      if (loaded.has(file)) return;
+      loaded.add(file);
+      graph.get(file)?.forEach(load);
+    };
+    load(path.slice("./".length));
+    assert(loaded.size > 1, entry);
+    const wrong = [...loaded].filter((file) =>
+      entry === "./testing" ? !/^(fake|core)\//.test(file) : file.startsWith("fake/")
+    );
+    assertEquals(wrong, [], entry);
+  }
+});
+
 Deno.test("tests/ contains only tests and their data", () => {
   const others = filesIn("tests/").filter((file) => !/_test\.ts$|\/testdata\//.test(file));
   assertEquals(others, []);
@@ -39,6 +60,7 @@ Deno.test("violations() allows imports from lower layers", () => {
       ["lock_service/mod.ts", "http/shared/problem.ts"],
       ["fencing/http.ts", "http/shared/problem.ts"],
       ["fencing/redis.ts", "redis/client.ts"],
+      ["fake/fake_lock.ts", "core/a.ts"],
       ["tests/a_test.ts", "testing/runner/main.ts"],
       ["examples/demo/server.ts", "testing/servers/find.ts"],
     ] as const
@@ -65,6 +87,9 @@ Deno.test("violations() finds imports from upper layers and across blocks", () =
       ["http/internal/request.ts", "http/internal/lambda/answer.ts"],
       ["fencing/http.ts", "http/internal/options.ts"],
       ["lock_service/mod.ts", "http/internal/options.ts"],
+      ["mod.ts", "fake/fake_lock.ts"],
+      ["memory/memory_lock.ts", "fake/fake_clock.ts"],
+      ["fake/fake_lock.ts", "memory/memory_lock.ts"],
       ["core/a.ts", "testing/runtime/tests.ts"],
       ["testing/servers/a.ts", "tests/core/a_test.ts"],
       ["examples/worker.ts", "tests/core/a_test.ts"],

@@ -12,11 +12,13 @@ const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const SERVERLESS_TESTS = [
   "tests/core",
   "tests/memory",
+  "tests/fake",
   "tests/tools",
   "tests/testing/assert",
   "tests/testing/runtime",
   "tests/architecture_test.ts",
   "tests/conformance/memory_test.ts",
+  "tests/conformance/fake_test.ts",
   // Files that need neither a server nor other processes, in folders where most tests do.
   "tests/file/file_lock_test.ts",
   "tests/file/record_test.ts",

@@ -3,13 +3,13 @@
  * nothing behind. The queue of a lock is the children of the lock's znode, by sequence number.
  *
  * 1. **Enter**, at most 128 calls of an instance at a time: create our znode, an ephemeral sequential child,
- *    and list the children in the same tick, unless other calls of this instance are ahead.
+ *    and list the children in the same tick, unless an `acquire` has others of this instance ahead.
  * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it.
  *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
  * 3. **Wait**: else watch our znode and the nearest blocker, and sleep until one of them is deleted or the
  *    connection changes. Then see which blockers are left; go to 2. Behind other waiters of this instance
- *    only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and for 100 ms
- *    at most.
+ *    only our own znode is watched. A `tryAcquire` waits only behind other `tryAcquire` calls, for the first
+ *    of them, and for 100 ms at most.
  * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.

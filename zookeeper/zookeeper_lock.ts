@@ -45,7 +45,8 @@ const CLOSE_MS = 100;
  * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
  *
  * The holder and each waiter have an ephemeral sequential znode. The znode with the lowest number holds
- * the lock, and each waiter watches the znode directly before its own. An acquire of a free lock takes
+ * the lock, and each waiter watches the znode directly before its own. Shared ones (`mode: "shared"`) hold it
+ * together if they are the lowest, and watch the exclusive one before theirs. An acquire of a free lock takes
  * one round trip.
  *
  * The layout is Curator's, so this class and Curator's `InterProcessMutex` on `<rootPath>/<name>` exclude

@@ -13,10 +13,11 @@ import { LockTimeoutError } from "./errors.ts";
 import type { Warnings } from "./warnings.ts";
 
 /** A lease that code holds. */
-interface Hold {
+export interface Hold {
   readonly lease: Lease;
   /** The instance whose `request()` has called the code; `null` if the code has called `acquire()`. */
   readonly requestOf: Nesting | null;
+  /** False once the callback has ended, or the lease. */
   isRunning: boolean;
 }
 
@@ -28,15 +29,16 @@ const SUSPECT_AFTER_MS = 1_000;
 /** What the running code holds, of all instances. Costs nothing before the first lease is used. */
 const holds = new AsyncLocalStorage<readonly Hold[]>();
 
-function liveHolds(): readonly Hold[] {
-  return (holds.getStore() ?? []).filter(({ lease, isRunning }) => {
-    return isRunning && lease.remainingMs > 0; // else lost or released: another call may get the lock
-  });
+function holdsWith(hold: Hold): readonly Hold[] {
+  const before = holds.getStore();
+  return before === undefined ? [hold] : [...before.filter(({ isRunning }) => isRunning), hold];
 }
 
 /** Running code uses a lease: from now on this code, and what it starts, holds it. */
-export function recordUse(lease: Lease): void {
-  holds.enterWith([...liveHolds(), { lease, requestOf: null, isRunning: true }]);
+export function recordUse(lease: Lease): Hold {
+  const hold: Hold = { lease, requestOf: null, isRunning: true };
+  holds.enterWith(holdsWith(hold));
+  return hold;
 }
 
 /** The nested calls of one strategy instance. */
@@ -52,7 +54,7 @@ export class Nesting {
   async run<T>(lease: Lease, callback: (lease: Lease) => T | Promise<T>): Promise<T> {
     const hold: Hold = { lease, requestOf: this, isRunning: true };
     try {
-      return await holds.run([...liveHolds(), hold], callback, lease);
+      return await holds.run(holdsWith(hold), callback, lease);
     } finally {
       hold.isRunning = false;
     }
@@ -66,9 +68,12 @@ export class Nesting {
     call: () => Promise<T>,
   ): Promise<T> {
     const { ownerId, waitMs } = options;
-    if (waitMs === 0 || holds.getStore() === undefined) return call();
-    // A call under the same owner id takes the lease over, and does not wait.
-    const own = liveHolds().filter(({ lease }) => lease.name === name && lease.ownerId !== ownerId);
+    const own = waitMs === 0 ? undefined : holds.getStore()?.filter(({ lease, isRunning }) => {
+      // A call under the same owner id takes the lease over, and does not wait. One that is lost or released
+      // is not waited for.
+      return isRunning && lease.name === name && lease.ownerId !== ownerId && lease.remainingMs > 0;
+    });
+    if (own === undefined || own.length === 0) return call();
     const inner = own.filter(({ requestOf }) => requestOf === this);
     if (inner.length > 0) {
       // Shared calls wait for each other only if another one comes between them.
@@ -85,21 +90,19 @@ export class Nesting {
       );
     }
     const calling = call();
-    for (const { lease } of own) this.#suspect(lease, calling, warnings);
+    if (!this.#isSilent(name)) this.#suspect(own, calling, warnings);
     return calling;
   }
 
-  /** Warns of a call that waits although its code may release the lease first, if it waits for too long. */
-  #suspect(lease: Lease, calling: Promise<unknown>, warnings: Warnings): void {
+  /** Warns of a call that waits for too long: its code may have released the lease before it awaits. */
+  #suspect(own: readonly Hold[], calling: Promise<unknown>, warnings: Warnings): void {
+    const { name } = own[0]!.lease;
+    const tokens = own.map(({ lease }) => lease.fencingToken);
+    const what =
+      "is held by the code that waits for it again: if that code awaits the call before it " +
+      "releases its lease, it waits for itself; use that lease";
     const warn = async () => {
-      if (!await this.#isOurs(lease)) return;
-      const held =
-        "is held by the code that waits for it again: if that code awaits the call before it";
-      this.#warn(
-        lease.name,
-        `${held} releases its lease, it waits for itself: use that lease`,
-        warnings,
-      );
+      if (await this.#isHeldUnder(name, tokens)) this.#warn(name, what, warnings);
     };
     const cancel = BACKGROUND_CLOCK.schedule(warn, SUSPECT_AFTER_MS);
     calling.then(cancel, (error) => {
@@ -108,11 +111,11 @@ export class Nesting {
     });
   }
 
-  /** Whether the lease holds the lock of that name here: it may be one of another instance or service. */
-  async #isOurs({ name, fencingToken }: Lease): Promise<boolean> {
+  /** Whether one of the leases holds the lock here: they may be of another instance or service. */
+  async #isHeldUnder(name: string, tokens: readonly bigint[]): Promise<boolean> {
     if (this.#isSilent(name)) return false;
     const snapshot = await this.#source.query(name, { maxWaiters: 0 }).catch(() => null);
-    return snapshot?.holders.some((holder) => holder.fencingToken === fencingToken) ?? false;
+    return snapshot?.holders.some(({ fencingToken }) => tokens.includes(fencingToken!)) ?? false;
   }
 
   #isSilent(name: string): boolean {

@@ -12,7 +12,7 @@
  */
 import type { Lease, LockMode, RenewalLate } from "../contract/distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
-import { recordUse } from "../contract/nesting.ts";
+import { type Hold, recordUse } from "../contract/nesting.ts";
 import { ttl } from "../contract/options.ts";
 import { promiseTry } from "../contract/promise_try.ts";
 import {
@@ -108,8 +108,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
   #endKeep: (() => void) | null = null;
-  /** Whether the code that got it has used it. */
-  #isUsed = false;
+  /** Which code holds it: known once it has used it. */
+  #hold: Hold | null = null;
 
   /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -176,9 +176,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /** These members are used by the code that holds the lease, the others perhaps by code that watches it. */
   #use(): void {
-    if (this.#isUsed) return;
-    this.#isUsed = true;
-    recordUse(this);
+    if (this.#state === "held") this.#hold ??= recordUse(this);
   }
 
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
@@ -402,6 +400,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   #leaveSchedule(): void {
     this.#attempt?.withdraw();
     this.#context.schedule.remove(this);
+    if (this.#hold !== null) this.#hold.isRunning = false;
     this.#endKeep?.();
   }
 

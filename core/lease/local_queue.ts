@@ -5,7 +5,7 @@
  */
 import type { LockMode, WaitInfo } from "../contract/distributed_lock.ts";
 import { unwatchAbort, watchAbort } from "../time/abort_watch.ts";
-import { SYSTEM_CLOCK } from "../time/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
 import { type ReportedWaiter, WaitReports } from "./wait_reports.ts";
 
@@ -70,8 +70,13 @@ export interface Turn {
 /** A queue per name. A name that has no turn and no waiters uses no memory. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
+  readonly #clock: Clock;
   /** While all waiters are rejected, none gets a turn. */
   #isEnding = false;
+
+  constructor(clock: Clock = SYSTEM_CLOCK) {
+    this.#clock = clock;
+  }
 
   /** Returns a turn, or `null` if others have theirs or wait. */
   tryEnter(name: string, terms: Terms = EXCLUSIVE): Turn | null {
@@ -120,7 +125,7 @@ export class LocalQueue {
       const listener = { onAborted: () => waiter.reject(signal?.reason) };
       const waiter: QueuedWaiter = {
         terms,
-        sinceMs: performance.now(),
+        sinceMs: this.#clock.now(),
         label,
         onWait,
         grant: (turn) => {
@@ -208,7 +213,7 @@ export class LocalQueue {
     }
     if (line.isGoingOn) return;
     line.isGoingOn = true;
-    SYSTEM_CLOCK.schedule(() => {
+    this.#clock.schedule(() => {
       line.isGoingOn = false;
       this.#admit(line);
     }, 0);

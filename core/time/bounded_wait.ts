@@ -12,6 +12,7 @@ import type {
   LockSnapshot,
   WaitInfo,
 } from "../contract/distributed_lock.ts";
+import { modeOf } from "../contract/call_options.ts";
 import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
 import { promiseTry } from "../contract/promise_try.ts";
 import { RETRY_MS } from "./outage_budget.ts";
@@ -83,9 +84,8 @@ export class BoundedWaits<Options extends AcquireOptions> {
     await this.#inTime(call.answered(), STEPS).catch(() => {});
     const late = await call.leave();
     if (late !== null || call.isAnswered) return late;
-    const { holders } = await look;
-    if (holders.length > 0) return null;
-    throw notSentInTime(name);
+    if (isHeldAgainst(await look, options)) return null;
+    return unanswered(name, true);
   }
 
   /**
@@ -113,11 +113,14 @@ export class BoundedWaits<Options extends AcquireOptions> {
   }
 }
 
-/** The error of a call that was not answered although the service answers: the fault is on this side. */
-export function notSentInTime(name: string): LockUnavailableError {
-  const why = "the service answers, but this process could not send the call in time. " +
-    "It makes too many calls at once, or is too busy";
-  return new LockUnavailableError(`Cannot acquire lock ${JSON.stringify(name)}: ${why}`, name);
+/** Whether the lock was not free for a call. Shared holders alone do not keep a shared call out. */
+function isHeldAgainst(
+  { holders, holderCount, waiterCount }: LockSnapshot,
+  options: AcquireOptions,
+): boolean {
+  const mayJoin = modeOf(options) === "shared" && waiterCount === 0 &&
+    holders.every(({ mode }) => mode === "shared") && holderCount < (options.limit ?? Infinity);
+  return holderCount > 0 && !mayJoin;
 }
 
 /** One call of a strategy without `waitMs`, which can be ended. */
@@ -164,8 +167,11 @@ class EndableCall<Options extends AcquireOptions> {
   }
 }
 
-function unanswered(name: string): never {
-  const what = `Cannot acquire lock ${JSON.stringify(name)}`;
-  const why = "the service has not answered in time, or this process has too much to do";
-  throw new LockUnavailableError(`${what}: ${why}`, name);
+/** Fails a call. If the service has answered others meanwhile, the fault is on this side. */
+export function unanswered(name: string, answersOthers = false): never {
+  const why = answersOthers
+    ? "the service answers, but this process could not send the call in time. " +
+      "It makes too many calls at once, or is too busy"
+    : "the service has not answered in time, or this process has too much to do";
+  throw new LockUnavailableError(`Cannot acquire lock ${JSON.stringify(name)}: ${why}`, name);
 }

@@ -8,19 +8,31 @@
 import "reflect-metadata";
 import type { DistributedLock, Lease } from "@holdfast/lock";
 import { FileLock } from "@holdfast/lock/file";
-import { HeldLease, Lock, LOCKS, type NestLockRequest } from "@holdfast/lock/http/nestjs";
 import {
+  HeldLease,
+  Lock,
+  LockInterceptor,
+  LOCKS,
+  type NestLockRequest,
+} from "@holdfast/lock/http/nestjs";
+import {
+  type CallHandler,
   Controller,
+  type ExecutionContext,
   Global,
   Inject,
+  Injectable,
   Module,
+  type NestInterceptor,
   NotFoundException,
   type OnApplicationShutdown,
   Param,
   Post,
+  UseInterceptors,
 } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { setTimeout as pause } from "node:timers/promises";
+import { type Observable, timeout } from "rxjs";
 
 @Global() // one lock for all modules
 @Module({
@@ -42,6 +54,22 @@ function key({ params }: NestLockRequest): string {
   return `orders:${params.id}`;
 }
 
+/** Locks the warehouse. A class of its own, so that Nest passes in the lock. */
+@Injectable()
+export class WarehouseLock extends LockInterceptor {
+  constructor(@Inject(LOCKS) locks: DistributedLock) {
+    super(locks, { key: "warehouse", waitMs: 5_000 });
+  }
+}
+
+/** Answers with an error after 30 s. The handler runs on, and keeps its locks. */
+@Injectable()
+export class TimeLimit implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(timeout(30_000));
+  }
+}
+
 @Controller("orders")
 export class OrdersController {
   @Post(":id")
@@ -53,11 +81,21 @@ export class OrdersController {
   }
 }
 
-@Module({ imports: [LocksModule], controllers: [OrdersController] })
+@Controller("returns")
+export class ReturnsController {
+  @Post(":id")
+  @Lock({ key, waitMs: 5_000 }) // 3. locks the order: `lease`
+  @UseInterceptors(TimeLimit, WarehouseLock) // 1. limits the time, 2. locks the warehouse
+  takeBack(@Param("id") id: string, @HeldLease() lease: Lease): object {
+    return { id, locked: lease.name };
+  }
+}
+
+@Module({ imports: [LocksModule], controllers: [OrdersController, ReturnsController] })
 export class AppModule {}
 
 async function main(): Promise<void> {
-  const app = await NestFactory.create(AppModule, { logger: ["error"] });
+  const app = await NestFactory.create(AppModule);
   app.enableShutdownHooks();
   await app.listen(process.env.PORT ?? 3000);
   console.log(`Listening on ${await app.getUrl()}`);

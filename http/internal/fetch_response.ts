@@ -6,6 +6,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
+import { describe } from "../../core/contract/options.ts";
 import { CLIENT_GONE, leaseLost, problemResponse } from "../shared/problem.ts";
 import { type HoldSettings, report } from "./options.ts";
 import {
@@ -67,12 +68,28 @@ export async function respondUnderLease(
     return problemResponse(leaseLost());
   }
   try {
+    checkResponse(result.value);
     const response = withToken(result.value, lease, settings);
     return await holdUntilRead(lease, settings, response, request.method !== "HEAD");
   } catch (error) { // not a response, or its body has another reader
     await releaseInTime(lease, settings);
     throw error;
   }
+}
+
+/**
+ * Throws a `TypeError` unless a value is a response. `new Response(…)` would make an empty one of many a value.
+ * It need not be of this realm's class: Next.js, tests in a `vm`, and packages have their own.
+ */
+function checkResponse(value: unknown): void {
+  const { status, headers, body } = Object(value) as Partial<Response>;
+  const hasBody = body === null || typeof body?.getReader === "function";
+  if (typeof status === "number" && typeof headers?.get === "function" && hasBody) return;
+  throw new TypeError(
+    `Cannot answer the request: its handler must return a Response, but it returned ${
+      describe(value)
+    }`,
+  );
 }
 
 /** Adds the fencing token to the response's headers if the settings ask for it. */

@@ -18,6 +18,7 @@ import {
   required,
   ttl,
 } from "../../core/contract/options.ts";
+import { HoldTimes } from "./hold_times.ts";
 
 /**
  * The type of {@linkcode NO_LOCK}. Not that of the symbol: TypeScript would widen it to `symbol` in the
@@ -73,17 +74,20 @@ export interface HoldOptions {
    */
   waitMs?: number;
   /**
-   * The status of the response if another request holds the lock.
+   * The status of the response if another request holds the lock. The problem's `type` is that of a busy
+   * lock also with 503, the status of an outage.
    *
    * @default {409}
    */
-  busyStatus?: 409 | 423;
+  busyStatus?: 409 | 423 | 429 | 503;
   /**
    * How long in ms a client should wait before it tries again when another request holds the lock. Up to
-   * half of it comes on top, at random. The default may be the whole TTL, even if requests hold the lock
-   * for a moment only.
+   * half of it comes on top, at random. The default is the longest of the last ten times for which requests
+   * of this part held the lock in this process, 100 ms at least; of ten the second longest, so that a single
+   * one that hung does not count. Until a request has released its lock here, it is the remaining time of
+   * the holder's lease, which may be the whole TTL.
    *
-   * @default the remaining time of the holder's lease
+   * @default for how long requests have held the lock
    */
   retryAfterMs?: number;
   /**
@@ -105,9 +109,10 @@ export interface HoldOptions {
   /** The name of a response header that carries the fencing token. Without it no header is sent. */
   fencingHeader?: string;
   /**
-   * Called with the error behind each 503, for your logs: responses never show it. Also called with an
-   * error that a handler throws after its lease was lost and the request got its 503: the framework
-   * does not see that error. And if the service refuses to release the lock, which then stays held.
+   * Called with the error behind each 503, for your logs: responses never show it. A busy lock is no error,
+   * whatever `busyStatus` is. Also called with an error that a handler throws after its lease was lost and
+   * the request got its 503: the framework does not see that error. And if the service refuses to release
+   * the lock, which then stays held.
    */
   onError?: (error: unknown) => void;
 }
@@ -129,7 +134,7 @@ export interface MethodOptions {
 /** What the options must be, and their defaults. */
 export const HOLD_OPTIONS = {
   waitMs: duration({ min: 0, otherwise: 0 }),
-  busyStatus: oneOf([409, 423], 409),
+  busyStatus: oneOf([409, 423, 429, 503], 409),
   retryAfterMs: duration(),
   onUnavailable: oneOf(["reject", "proceed"], "reject"),
   maxHoldMs: duration({ otherwise: 60_000 }),
@@ -141,6 +146,7 @@ export const HOLD_OPTIONS = {
 export type HoldSettings = ReadOptions<HoldOptions, typeof HOLD_OPTIONS> & {
   /** False if leases must not be renewed automatically. */
   readonly autoRenew?: boolean;
+  readonly holdTimes: HoldTimes;
 };
 
 /** The options of middleware with their defaults, and the key. */
@@ -184,9 +190,13 @@ export const LAMBDA_OPTIONS = {
 export function readOptions<
   Options extends HoldOptions & { readonly key: unknown },
   Table extends OptionTable<Options>,
->(where: string, options: Options | string, table: Table): ReadOptions<Options, Table> {
+>(
+  where: string,
+  options: Options | string,
+  table: Table,
+): ReadOptions<Options, Table> & { readonly holdTimes: HoldTimes } {
   const given = typeof options === "string" ? { key: options } as unknown as Options : options;
-  return readTable(where, given, table);
+  return { ...readTable(where, given, table), holdTimes: new HoldTimes() };
 }
 
 /**

@@ -3,7 +3,7 @@
  *
  * 1. `keyOf()` determines the key: the name of the lock, or that the request needs none, or why it is refused.
  * 2. `acquireForRequest()` acquires the lock, and waits for it as long as the options allow. If somebody else
- *    holds it until then, the client gets 409 or 423 (`busyStatus`); in an outage 503, or the handler runs
+ *    holds it until then, the client gets 409 (`busyStatus`); in an outage 503, or the handler runs
  *    without a lease; for a name that no lock can have 400. A client that disconnects leaves the queue; logs
  *    show 499.
  * 3. `runUnderLease()` runs the handler, and waits for its end or the loss of the lease. Express, Fastify and
@@ -162,6 +162,7 @@ export async function acquireForRequest(
       return GONE;
     }
     leases.push({ origin, lease });
+    settings.holdTimes.granted(lease, performance.now());
     return { state: "held", lease };
   } catch (error) {
     if (abandoned?.aborted) return GONE;
@@ -175,14 +176,17 @@ export async function acquireForRequest(
   }
 }
 
-/** Somebody else holds the lock. Tells the client how long that lease still lasts, if that is known. */
+/**
+ * Somebody else holds the lock. Tells the client when to come back: after as long as requests have held it
+ * before, else when that lease ends, if it is known.
+ */
 async function busyResult(
   lock: DistributedLock,
   key: string,
-  { busyStatus, retryAfterMs }: HoldSettings,
+  { busyStatus, retryAfterMs, holdTimes }: HoldSettings,
   waitInfo: WaitInfo | undefined,
 ): Promise<Failed> {
-  let leastMs = retryAfterMs ?? waitInfo?.remainingMs;
+  let leastMs = retryAfterMs ?? holdTimes.usualMs ?? waitInfo?.remainingMs;
   // Nobody knows when a session or a process will end, so the answer would not be worth its cost.
   const { endsBy } = lock.capabilities;
   if (leastMs === undefined && endsBy !== "session" && endsBy !== "process-death") {
@@ -284,12 +288,19 @@ export function discard(answer: unknown, settings: HoldSettings): void {
 }
 
 /**
- * Releases the lock. Resolves when the service has answered, after 1 s at the latest. Never rejects: a
- * refusal, after which the lock stays held, is reported.
+ * Releases the lock, and remembers how long it was held. Never rejects: a refusal, after which the lock stays
+ * held, is reported.
  */
+export async function releaseLease(lease: Lease, settings: HoldSettings): Promise<void> {
+  const nowMs = performance.now();
+  try {
+    if (await lease.release()) settings.holdTimes.released(lease, nowMs);
+  } catch (error) {
+    report(settings, error);
+  }
+}
+
+/** The same, but resolves after 1 s at the latest. */
 export function releaseInTime(lease: Lease, settings: HoldSettings): Promise<unknown> {
-  // The lock may be one of another package, whose release throws at once.
-  const release = async () => await lease.release();
-  const released = release().catch((error) => report(settings, error));
-  return within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
+  return within(SYSTEM_CLOCK, releaseLease(lease, settings), RELEASE_TIMEOUT_MS);
 }

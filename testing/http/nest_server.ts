@@ -5,7 +5,16 @@
  * @module
  */
 import "reflect-metadata";
-import { All, Controller, HttpCode, Module, Req, StreamableFile, type Type } from "@nestjs/common";
+import {
+  All,
+  Controller,
+  HttpCode,
+  type LoggerService,
+  Module,
+  Req,
+  StreamableFile,
+  type Type,
+} from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import type { NestExpressApplication } from "@nestjs/platform-express";
 import { FastifyAdapter, type NestFastifyApplication } from "@nestjs/platform-fastify";
@@ -33,10 +42,11 @@ export async function serveNest(
   lock: DistributedLock,
   controllers: readonly Type[],
   platform: NestPlatform = "express",
+  logger: LoggerService | false = false,
 ): Promise<{ readonly url: string } & AsyncDisposable> {
   class App {}
   Module({ controllers: [...controllers], providers: [{ provide: LOCKS, useValue: lock }] })(App);
-  const options = { logger: false, forceCloseConnections: true } as const;
+  const options = { logger, forceCloseConnections: true } as const;
   const app = platform === "express"
     ? await NestFactory.create<NestExpressApplication>(App, options)
     : await NestFactory.create<NestFastifyApplication>(App, new FastifyAdapter(), options);

@@ -36,6 +36,8 @@ export function nestPackages({ specs }: NestVersion): (readonly string[])[] {
 /** A running process of the application. */
 export interface NestProcess extends AsyncDisposable {
   readonly url: string;
+  /** What it has printed until it listened. */
+  readonly log: readonly string[];
   /** Ends it as a deployment does. */
   stop(): Promise<void>;
 }
@@ -87,12 +89,18 @@ async function startApp(program: string, folder: string): Promise<NestProcess> {
     child.kill("SIGTERM");
     await child.ended;
   };
-  const url = /^Listening on (\S+)$/.exec(await linesOf(child.stdout!).next() ?? "")?.[1];
-  if (url === undefined) {
-    await stop();
-    throw new Error("The application does not listen");
+  const lines = linesOf(child.stdout!);
+  const log: string[] = [];
+  for (;;) {
+    const line = await lines.next();
+    if (line === null) {
+      await stop();
+      throw new Error(`The application does not listen: ${log.join("\n")}`);
+    }
+    log.push(line);
+    const url = /^Listening on (\S+)$/.exec(line)?.[1]?.replace("[::1]", "localhost");
+    if (url !== undefined) return { url, log, stop, [Symbol.asyncDispose]: stop };
   }
-  return { url: url.replace("[::1]", "localhost"), stop, [Symbol.asyncDispose]: stop };
 }
 
 function nest(version: string): NestVersion {

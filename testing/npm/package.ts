@@ -28,7 +28,14 @@ function sourceDigest(): string {
   const { publish } = JSON.parse(readFileSync(`${ROOT}deno.json`, "utf8")) as {
     publish: { include: string[] };
   };
-  const sources = [...publish.include, "docs/", "README.zh-CN.md", "SECURITY.md", "tools/npm/"];
+  const sources = [
+    ...publish.include,
+    "docs/",
+    "examples/",
+    "README.zh-CN.md",
+    "SECURITY.md",
+    "tools/npm/",
+  ];
   const hash = createHash("sha256");
   for (const file of filesIn("").filter((file) => sources.some((name) => file.startsWith(name)))) {
     hash.update(`${file}\0`).update(readFileSync(ROOT + file));

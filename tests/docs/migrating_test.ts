@@ -2,7 +2,7 @@
  * The tables of `docs/migrating.md`: an old option is refused here, and everything of ours exists.
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { MemoryLock } from "../../mod.ts";
+import { type DistributedLock, MemoryLock } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -49,6 +49,8 @@ Deno.test("the calls that the page about migrating names refuse an old option", 
     await assertRejects(() => locks.acquire("n", old), TypeError, "retryCount");
     await assertRejects(() => locks.tryAcquire("n", old), TypeError, "retryCount");
     await assertRejects(() => locks.query("n", old), TypeError, "retryCount");
+    const { request } = locks as DistributedLock;
+    await assertRejects(() => request("n", old, () => {}), TypeError, "retryCount");
   }
   await assertRejects(() => redis.request("n", old, () => {}), TypeError, "retryCount");
   await assertRejects(() => memory.request("n", old, () => {}), TypeError, "retryCount");

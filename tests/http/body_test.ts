@@ -98,11 +98,28 @@ Deno.test("fetchLock() rejects and frees the lock when a handler returns no resp
     response.body!.getReader();
     return response;
   };
-  for (const respond of [() => undefined as unknown as Response, used]) {
-    const handler = fetchLock(locks, { key: "n", fencingHeader: "Fencing-Token" })(respond);
-    await assertRejects(() => handler(new Request("http://localhost/")), TypeError);
-    assertEquals((await locks.query("n")).holders, []);
+  const others = [undefined, null, {}, [], "text", { status: 200, body: "text" }];
+  const handlers = [used, ...others.map((value) => () => value as unknown as Response)];
+  for (const [i, respond] of handlers.entries()) {
+    for (const options of [{ key: "n", fencingHeader: "Fencing-Token" }, { key: "n" }]) {
+      const answer = fetchLock(locks, options)(respond)(new Request("http://localhost/"));
+      // Without a header to add, a body with another reader passes: somebody else follows it.
+      if (i === 0 && !("fencingHeader" in options)) await answer;
+      else if (i === 0) await assertRejects(() => answer, TypeError);
+      else await assertRejects(() => answer, TypeError, "its handler must return a Response");
+      assertEquals((await locks.query("n")).holders, []);
+    }
   }
+});
+
+Deno.test("fetchLock() passes on a response of another realm or package, with the token", async () => {
+  await using locks = new MemoryLock();
+  const { status, headers, body } = new Response("text", { status: 201 });
+  const foreign = { status, headers, body } as Response;
+  const options = { key: "n", fencingHeader: "Fencing-Token" };
+  const response = await fetchLock(locks, options)(() => foreign)(new Request("http://localhost/"));
+  assertEquals([response.status, response.headers.get("fencing-token")], [201, "1"]);
+  assertEquals(await response.text(), "text");
 });
 
 Deno.test("fetchLock() releases the lock, and ends no process, when the stream of a HEAD request fails", async () => {

@@ -68,6 +68,17 @@ registerTest("@Lock() keeps an application without a provider of LOCKS from star
   assertStringIncludes(String(error), "LockInterceptor");
 });
 
+registerTest("@Lock() starts an application without a warning", async () => {
+  await using locks = new MemoryLock();
+  const lines: unknown[] = [];
+  const log = (...args: unknown[]) => void lines.push(args);
+  const logger = { log() {}, warn: log, error: log, fatal: log };
+  const Routes = controllerOf({ a: () => "done" }, Lock("key"));
+  await using server = await serveNest(locks, [Routes], "express", logger);
+  assertEquals(await ask(`${server.url}/a`), [200, "done"]);
+  assertEquals(lines, []);
+});
+
 // deno-lint-ignore require-await -- tests are async
 registerTest("@Lock() throws when the method has a lock already, or an option is bad", async () => {
   assertThrows(() => controllerOf({ a: () => "" }, Lock("a"), Lock("b")), TypeError, "twice");
@@ -83,6 +94,31 @@ registerTest("LockInterceptor never passes a request whose lock it does not know
   await using server = await serveNest(locks, [controllerOf({ a: () => handled++ }, around)]);
   assertEquals([(await ask(`${server.url}/a`))[0], handled], [500, 0]);
 });
+
+registerTest(
+  "LockInterceptor is called before those above it, and after those of the controller and to its left",
+  async () => {
+    const acquired: string[] = [];
+    class RecordingLock extends MemoryLock {
+      override tryAcquire(...args: Parameters<MemoryLock["tryAcquire"]>) {
+        acquired.push(args[0]);
+        return super.tryAcquire(...args);
+      }
+    }
+    await using locks = new RecordingLock();
+    const interceptor = (name: string) => new LockInterceptor(locks, name);
+    const Routes = controllerOf(
+      { a: (lease: Lease) => lease.name },
+      UseInterceptors(interceptor("lowest, left"), interceptor("lowest, right")),
+      Lock("above"),
+    );
+    UseInterceptors(interceptor("controller"))(Routes);
+    HeldLease()(Routes.prototype, "a", 0);
+    await using server = await serveNest(locks, [Routes]);
+    assertEquals(await ask(`${server.url}/a`), [200, "above"]);
+    assertEquals(acquired, ["controller", "lowest, left", "lowest, right", "above"]);
+  },
+);
 
 for (const platform of PLATFORMS) {
   registerTest(
@@ -357,7 +393,8 @@ for (const platform of PLATFORMS) {
             return () => stopped++;
           }),
       };
-      const options = { key: "key", maxHoldMs: 100, onError: (e: unknown) => errors.push(e) };
+      const maxHoldMs = scaled(400); // the response must begin before
+      const options = { key: "key", maxHoldMs, onError: (e: unknown) => errors.push(e) };
       const Routes = controllerOf(handlers, Lock(options));
       decorate(Routes, "events", Sse("events"));
       for (const name of Object.keys(handlers)) HeldLease()(Routes.prototype, name, 0);

@@ -24,6 +24,7 @@ const BAD: readonly (readonly [options: Record<string, unknown>, ErrorClass])[] 
   [{ maxHoldMs: 0 }, RangeError],
   [{ maxHoldMs: 2 ** 31 }, RangeError],
   [{ busyStatus: 200 }, TypeError],
+  [{ busyStatus: 400 }, TypeError],
   [{ onUnavailable: "ignore" }, TypeError],
   [{ onError: "log" }, TypeError],
   [{ waitMS: 5 }, TypeError],
@@ -195,4 +196,19 @@ Deno.test("fetchLock() sends the holder's remaining time as Retry-After", async 
   assert(seconds > 60 && seconds <= 180, `${seconds}`);
   const { retryAfterMs } = await response.json();
   assert(Math.abs(retryAfterMs / 1_000 - seconds) <= 1, `${retryAfterMs} ms, ${seconds} s`);
+});
+
+Deno.test("fetchLock() answers with any busyStatus, and a busy lock stays one to the client and to onError", async () => {
+  await using locks = new MemoryLock();
+  await using _lease = await locks.acquire("key");
+  for (const busyStatus of [409, 423, 429, 503] as const) {
+    const errors: unknown[] = [];
+    const onError = (error: unknown) => errors.push(error);
+    const handler = fetchLock(locks, { key: "key", busyStatus, onError })(() => new Response());
+    const response = await handler(new Request("http://localhost/"));
+    const { type, status } = await response.json();
+    const busy = "urn:holdfast:problem:busy";
+    assertEquals([response.status, status, type, errors], [busyStatus, busyStatus, busy, []]);
+    assert(Number(response.headers.get("retry-after")) >= 1);
+  }
 });

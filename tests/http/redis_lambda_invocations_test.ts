@@ -87,12 +87,12 @@ Deno.test("lambdaLock() runs one invocation at a time over three instances on Re
   assertEquals(await keysLeft(stage.redis.command), []);
 });
 
-Deno.test("lambdaLock() answers 409 or 423 to an HTTP event, and rejects others as retryable, when the lock is busy", async () => {
+Deno.test("lambdaLock() answers with busyStatus to an HTTP event, and rejects others as retryable, when the lock is busy", async () => {
   await using stage = await open(2);
   const [first, second] = stage.instances as [Instance, Instance];
   const holder = await hold(first, "k", "factory");
   for (const event of [GATEWAY_1, GATEWAY_2, BALANCER, BALANCER_LISTS]) {
-    for (const busyStatus of [409, 423] as const) {
+    for (const busyStatus of [409, 423, 429, 503] as const) {
       const options = { busyStatus };
       const { ok, value } = await second.invoke({ ...event, key: "k", options, form: "factory" });
       assert(ok);

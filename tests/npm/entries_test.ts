@@ -25,15 +25,15 @@ function read(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
 }
 
-/** The entries that import a package: the only one is for Nest, and has a test file of its own. */
-const NEEDS_PACKAGES = ["./http/nestjs"];
+/** The entry for Nest imports a package, and the command runs: they have test files of their own. */
+const ELSEWHERE = ["./http/nestjs", "./command"];
 
 /** The exports that the sources of each other entry have. */
 async function sourceExports(): Promise<Record<string, string[]>> {
   const { exports } = JSON.parse(read("deno.json")) as { exports: Record<string, string> };
   const found: Record<string, string[]> = {};
   for (const [entry, path] of Object.entries(exports)) {
-    if (NEEDS_PACKAGES.includes(entry)) continue;
+    if (ELSEWHERE.includes(entry)) continue;
     const names = Object.keys(await import(new URL(path, ROOT).href));
     found[PACKAGE + entry.slice(1)] = names.toSorted();
   }

@@ -37,6 +37,7 @@ for (const version of isSoak ? NEST_VERSIONS : NEST_VERSIONS.slice(0, 1)) {
       await using app = await compileNestApp(version, COMPILERS[isSoak ? 0 : 1]); // the newest is faster
       await using a = await app.start(NODE_22);
       await using b = await app.start(NODE_22);
+      assertEquals(a.log.filter((line) => /\b(WARN|ERROR)\b/.test(line)), []);
       const answers = await Promise.all(Array.from({ length: REQUESTS }, (_, i) => {
         return post(`${i % 2 ? a.url : b.url}/orders/42`);
       }));
@@ -49,6 +50,8 @@ for (const version of isSoak ? NEST_VERSIONS : NEST_VERSIONS.slice(0, 1)) {
         assert(BigInt(token) > BigInt(sorted[i - 1]!.token));
         assertGreaterOrEqual(fromMs, sorted[i - 1]!.held[1], "no two requests at a time");
       }
+      const back = await fetch(`${a.url}/returns/42`, { method: "POST" });
+      assertEquals([back.status, (await back.json()).locked], [201, "orders:42"]);
       for (const id of ["042", "a", "4%2F2"]) {
         assertEquals((await post(`${a.url}/orders/${id}`))[0], 404);
       }

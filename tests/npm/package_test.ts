@@ -63,7 +63,7 @@ Deno.test("each entry of the npm package is as small as it must be", async () =>
 
 Deno.test("every link of the npm package's pages leads to a file of the package, or of the repository", async () => {
   const { manifest, folder } = await packedPackage();
-  const pages = [".", "docs"].flatMap((parent) =>
+  const pages = [".", "docs", "examples"].flatMap((parent) =>
     [...Deno.readDirSync(`${folder}/${parent}`)].map(({ name }) =>
       `${parent}/${name}`.replace("./", "")
     )

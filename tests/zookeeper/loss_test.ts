@@ -8,7 +8,9 @@ import {
   LONG_SESSION_MS,
   scaled,
 } from "../../testing/time.ts";
+import { FakeLock } from "../../fake/mod.ts";
 import { LeaseLostError, type RenewalLate } from "../../mod.ts";
+import { lossTrace } from "../../testing/fake/loss_trace.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
@@ -275,4 +277,14 @@ Deno.test("ZooKeeperLock calls onRenewalLate once for each lease before the serv
   for (const lease of leases) await lossOf(lease);
   assertEquals(late.map(({ name }) => name).sort(), ["a", "b"]);
   for (const { remainingMs } of late) assert(remainingMs > 0 && remainingMs <= LATE_SESSION_MS / 4);
+});
+
+Deno.test("FakeLock.loseLease() shows its holder what ZooKeeperLock does: session-expired", async () => {
+  await using proxy = startProxy(server);
+  const keys: SessionKey[] = [];
+  proxy.onReply = sessionKeys((key) => void keys.push(key));
+  await using locks = through(proxy, newRoot());
+  const real = await lossTrace(locks, () => expire(proxy, keys[0]!));
+  await using fake = new FakeLock();
+  assertEquals(await lossTrace(fake, ({ name }) => fake.loseLease(name, "session-expired")), real);
 });

@@ -25,9 +25,9 @@ const COLUMNS: readonly Column[] = [
 
 const HEAD = `# Behaviours
 
-The tests check these behaviours of every strategy, on every runtime that it supports.
-\`deno task behaviours\` writes this page from what the test files register, and a test compares it
-with them.
+The tests check these behaviours of every strategy, on every runtime that it supports; \`fake\` is the
+[FakeLock](testing.md) for tests of your own. \`deno task behaviours\` writes this page from what the
+test files register, and a test compares it with them.
 
 `;
 

@@ -50,6 +50,11 @@ export const TABLES: readonly OptionTable[] = [
   { title: "tls of ZooKeeperLock", of: ["ZooKeeperTls"] },
   { title: "FileLock", of: ["FileLockOptions"] },
   {
+    title: "openLock()",
+    text: "Also those of [every strategy](#every-strategy). The URL has the others.",
+    of: ["OpenLockOptions"],
+  },
+  {
     title: "Calls",
     text: "The options of one call of a lock, with any strategy unless the title names one.",
     of: [],
@@ -111,4 +116,16 @@ export const TABLES: readonly OptionTable[] = [
   { title: "lockRoutes()", of: ["LockRoutesOptions"] },
   { title: "fencedRedis()", of: ["FencedRedisOptions"] },
   { title: "fencedHttp()", of: ["FencedHttpOptions"] },
+  {
+    title: "Tests",
+    text: "Of `@holdfast/lock/testing`: see [test your code](testing.md).",
+    of: [],
+  },
+  {
+    title: "FakeLock",
+    text: "Also those of [every strategy](#every-strategy).",
+    of: ["FakeLockOptions"],
+  },
+  { title: "holdElsewhere()", of: ["FakeHolderOptions"] },
+  { title: "startOutage(), startRefusal() and delayAnswers()", of: ["FakeFaultOptions"] },
 ];

@@ -20,7 +20,7 @@ import { reportOf, runMutants } from "./run.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url)).replace(/\/$/, "");
 const DEFAULT_FOLDERS = ["core", "redis", "zookeeper", "file"];
-const FOLDERS = [...DEFAULT_FOLDERS, "memory", "http", "lock_service", "fencing"];
+const FOLDERS = [...DEFAULT_FOLDERS, "memory", "http", "lock_service", "fencing", "fake"];
 const DEFAULT_COUNT = 20;
 /** These run the code on other runtimes, where Deno counts no lines, or check the documentation. */
 const BESIDE_THE_CODE = /^tests\/(?:npm|docs|tools)\//;

@@ -5,6 +5,9 @@
  */
 import { DESCRIPTION, ENGINES, KEYWORDS, PEERS, REPOSITORY } from "./project.ts";
 
+/** The entry that is a program. */
+const COMMAND = "./command";
+
 /** The members that `deno pack` writes. */
 export interface PackedManifest {
   readonly name: string;
@@ -39,6 +42,7 @@ export function completeManifest(packed: PackedManifest): PackedManifest {
     repository: { type: "git", url: `git+${REPOSITORY}.git` },
     engines: ENGINES,
     sideEffects: false,
+    ...COMMAND in rest.exports && { bin: { holdfast: rest.exports[COMMAND]!.default } },
     peerDependencies: PEERS,
     peerDependenciesMeta: Object.fromEntries(
       Object.keys(PEERS).map((name) => [name, { optional: true }]),

@@ -24,8 +24,11 @@ const MANIFEST = "package/package.json";
 const TWIN = /_npm\.ts$/;
 /** Of the published files, those that the package needs. The Lua scripts are in modules too. */
 const NEEDED = /\.(ts|md)$|^llms\.txt$|^LICENSE$|^deno\.json$/;
-/** The documentation, which only the npm package has beside the published files. */
-const DOCUMENTATION = /^docs\/[^/]+\.md$|^docs\/api\.txt$|^(README\.zh-CN|SECURITY)\.md$/;
+/** What only the npm package has beside the published files: pages, and examples but the demo and tests. */
+const DOCUMENTATION = [
+  /^docs\/[^/]+\.md$|^docs\/api\.txt$|^(README\.zh-CN|SECURITY)\.md$/,
+  /^examples\/(?!demo|worker|account|testing)/,
+];
 /** The files that have links. */
 const PAGE = /\.md$|^package\/llms\.txt$/;
 
@@ -84,10 +87,10 @@ async function pack(cwd: string): Promise<Files> {
   return readTar(gunzipSync(await readFile(archive)));
 }
 
-/** The pages of the documentation, by their paths in the archive. */
+/** The documentation, by its paths in the archive. */
 async function documentation(): Promise<Files> {
   const paths = filesIn("").filter((path) =>
-    DOCUMENTATION.test(path) && !UNPACKED_PAGES.includes(path)
+    DOCUMENTATION.some((one) => one.test(path)) && !UNPACKED_PAGES.includes(path)
   );
   const files = paths.map(async (path) =>
     [`package/${path}`, await readFile(ROOT + path)] as const

@@ -11,7 +11,13 @@ import { MAX_DURATION_MS, MIN_TTL_MS } from "../../../core/contract/options.ts";
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../../core/time/clock.ts";
 import { leaseLost, type Problem, problem, unavailable } from "../../shared/problem.ts";
 import { type HoldSettings, report } from "../options.ts";
-import { type Acquired, acquireForRequest, type RequestLease, runUnderLease } from "../request.ts";
+import {
+  type Acquired,
+  acquireForRequest,
+  releaseLease,
+  type RequestLease,
+  runUnderLease,
+} from "../request.ts";
 import { endWithProblem, type LambdaResponse } from "./answer.ts";
 import { InvocationLease, type InvocationLimits, servedMs } from "./invocation_lease.ts";
 
@@ -88,6 +94,7 @@ export class Invocation implements InvocationLimits {
       return this.#endForTime();
     }
     const lease = new InvocationLease(acquired.lease, this, isTimed);
+    this.#settings.holdTimes.granted(lease, performance.now());
     return await this.#runUnderLease(lease, handler);
   }
 
@@ -148,11 +155,6 @@ export class Invocation implements InvocationLimits {
     return { state: "gone" };
   }
 
-  /** Releases the lock, and reports a refusal: the lock then stays held. */
-  async #release(lease: Lease): Promise<void> {
-    await lease.release().catch((error) => report(this.#settings, error));
-  }
-
   async #runUnderLease<T>(
     lease: InvocationLease,
     handler: (lease: Lease) => T | Promise<T>,
@@ -160,8 +162,8 @@ export class Invocation implements InvocationLimits {
     const result = await runUnderLease(lease, () => handler(lease));
     // A disposed lock is kept until the handler has ended. Nobody waits for that.
     if (result.state === "lost" && isLostByDisposal(result.error)) {
-      result.ended.then(() => this.#release(lease));
-    } else await this.#awaitCleanUp(this.#release(lease));
+      result.ended.then(() => releaseLease(lease, this.#settings));
+    } else await this.#awaitCleanUp(releaseLease(lease, this.#settings));
     if (result.state === "done") return result.value;
     if (result.state === "failed") throw result.error;
     report(this.#settings, result.error);

@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- this is a script
 // Makes many calls with one abort signal that lives as long as the process. Prints the worst stall of the
 // event loop: the longest time of this process's CPU between two of its turns.
 //

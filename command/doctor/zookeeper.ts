@@ -1,0 +1,94 @@
+/**
+ * What a ZooKeeper ensemble risks for locks.
+ *
+ * @module
+ */
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
+import { type Host, parseLockUrl } from "../../open/lock_url.ts";
+import { openLock } from "../../open/mod.ts";
+import { bad, type Finding, good, notChecked } from "./finding.ts";
+import { tryLock } from "./trial.ts";
+
+const DEFAULT_PORT = 2181;
+const DEFAULT_SESSION_MS = 10_000;
+/** The part of a session for which a lease is provable after its grant. */
+const PROVABLE_SHARE = 3 / 4;
+const ANSWER_WITHIN_MS = 5_000;
+/** Fewer servers cannot lose one. */
+const MIN_SERVERS = 3;
+
+/** Judges the ensemble at a URL. */
+export async function judgeZooKeeper(url: string): Promise<Finding[]> {
+  const { hosts, query } = parseLockUrl(url);
+  const trial = await tryLock((onWarning) => openLock(url, { label: "doctor", onWarning }));
+  const isTls = ["tls", "caFile", "certFile"].some((name) => query.has(name));
+  return [
+    ...trial.findings,
+    judgeSession(trial.provableMs, Number(query.get("sessionTimeoutMs") ?? DEFAULT_SESSION_MS)),
+    judgeCount(hosts),
+    ...await Promise.all(hosts.map((host) => judgeServer(host, isTls))),
+  ];
+}
+
+/** The servers raise or lower the session timeout that a client wants. */
+function judgeSession(provableMs: number | null, wantedMs: number): Finding {
+  const subject = "session timeout";
+  if (provableMs === null) return notChecked(subject, "there was no session");
+  const grantedMs = Math.round(provableMs / PROVABLE_SHARE);
+  if (grantedMs > wantedMs * 0.8 && grantedMs < wantedMs * 1.2) {
+    return good(subject, `${wantedMs} ms`);
+  }
+  const text = `about ${grantedMs} ms instead of ${wantedMs} ms: ` +
+    (grantedMs < wantedMs
+      ? "a shorter pause loses all locks of a process"
+      : "a dead holder blocks the others for longer");
+  return bad(subject, text, "minSessionTimeout and maxSessionTimeout in zoo.cfg");
+}
+
+function judgeCount({ length }: readonly Host[]): Finding {
+  const subject = "servers in the URL";
+  if (length >= MIN_SERVERS) return good(subject, `${length}`);
+  return bad(
+    subject,
+    `${length}: no lock while one of them is down`,
+    "run three servers, name them all",
+  );
+}
+
+/** Asks a server for its role, by the word that all versions answer. */
+async function judgeServer({ host, port = DEFAULT_PORT }: Host, isTls: boolean): Promise<Finding> {
+  const subject = `server ${host}:${port}`;
+  if (isTls) return notChecked(subject, "the word srvr has no TLS");
+  try {
+    const answer = await ask(host, port, "srvr");
+    const mode = /^Mode: (\S+)/m.exec(answer)?.[1];
+    if (mode === "leader" || mode === "follower" || mode === "observer") return good(subject, mode);
+    if (mode === "standalone") {
+      const text = "standalone: no lock while it is down, and locks are lost with its disk";
+      return bad(subject, text, "run an ensemble of three servers");
+    }
+    if (/not currently serving/.test(answer)) {
+      return bad(subject, "it serves nobody: it has no quorum", "start the other servers");
+    }
+    return notChecked(subject, "the word srvr is not in 4lw.commands.whitelist");
+  } catch (error) {
+    return bad(
+      subject,
+      `it does not answer: ${(error as Error).message}`,
+      "start it, or leave it out",
+    );
+  }
+}
+
+/** Sends a four-letter word. */
+async function ask(host: string, port: number, word: string): Promise<string> {
+  const socket = connect({ host, port });
+  socket.setTimeout(ANSWER_WITHIN_MS, () => socket.destroy(new Error("no answer")));
+  try {
+    socket.write(word);
+    return await text(socket);
+  } finally {
+    socket.destroy();
+  }
+}

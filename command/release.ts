@@ -1,0 +1,75 @@
+/**
+ * `holdfast release --steal`: takes a lock from its holder, and frees it.
+ *
+ * @module
+ */
+import { createInterface } from "node:readline/promises";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import type { DistributedLock } from "../core/contract/distributed_lock.ts";
+import { UsageError } from "./arguments.ts";
+import { type CommandContext, EXIT } from "./command.ts";
+
+export const RELEASE_HELP = `Usage: holdfast release --steal [options] NAME
+
+Takes the lock NAME from its holder, and frees it for the first waiter. The holder's work is not
+stopped by that: end it first, or make sure that fencing tokens stop it.
+
+  --steal    required: the lock is somebody else's
+  --yes      does not ask first
+  --at URL   where the locks are; HOLDFAST_URL by default
+
+Exits with 0 if the lock is free or its next waiter's, with 1 if the answer was no, and with 78
+where locks cannot be stolen (ZooKeeper, files).
+
+Example: holdfast release --steal --at redis://127.0.0.1 nightly-report`;
+
+/** Runs it. Resolves with the exit code. */
+export async function release(args: readonly string[], context: CommandContext): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { at: { type: "string" }, steal: { type: "boolean" }, yes: { type: "boolean" } },
+  });
+  const [name, ...others] = positionals;
+  if (name === undefined || others.length > 0) throw new UsageError("release takes one name");
+  if (!values.steal) throw new UsageError("the lock is somebody else's: say --steal");
+  const isSure = values.yes === true;
+  return await context.withLocks(context.url(values.at), async (locks) => {
+    if (locks.capabilities.steal) return await take(locks, name, isSure, context);
+    context.say(
+      "not supported: these locks cannot be stolen. They are free when their holder ends",
+    );
+    return EXIT.setup;
+  });
+}
+
+async function take(
+  locks: DistributedLock,
+  name: string,
+  isSure: boolean,
+  context: CommandContext,
+): Promise<number> {
+  const { holders: [holder] } = await locks.query(name);
+  if (holder === undefined) {
+    context.print("free");
+    return EXIT.ok;
+  }
+  const who = holder.label ?? "a holder without a label";
+  const question = `Take ${JSON.stringify(name)} from ${who}?`;
+  if (!isSure && !await confirms(question)) return EXIT.failed;
+  await locks.request(name, { steal: true }, () => {});
+  context.print(`taken from ${who}`);
+  return EXIT.ok;
+}
+
+/** Asks a person. Without a terminal the answer is no. */
+async function confirms(question: string): Promise<boolean> {
+  if (!process.stdin.isTTY) throw new UsageError("there is nobody to ask: say --yes");
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(es)?$/i.test((await terminal.question(`${question} [y/N] `)).trim());
+  } finally {
+    terminal.close();
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * `holdfast run`: runs a command while it holds a lock.
+ *
+ * @module
+ */
+import { constants } from "node:os";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
+import { LockTimeoutError } from "../core/contract/errors.ts";
+import { readDuration, readNumber, UsageError } from "./arguments.ts";
+import { type CommandContext, EXIT, withOption } from "./command.ts";
+import { runUnder } from "./guard.ts";
+
+/** Which option of the URL `--ttl` sets. */
+const TTL_OPTIONS: readonly (readonly [scheme: RegExp, option: string])[] = [
+  [/^redis/i, "ttlMs"],
+  [/^zookeeper/i, "sessionTimeoutMs"],
+];
+const KILL_AFTER_MS = 2_000;
+
+export const RUN_HELP = `Usage: holdfast run [options] NAME -- COMMAND [ARGUMENT ...]
+
+Waits for the lock NAME, runs COMMAND while it holds it, and exits as COMMAND does.
+
+  --at URL          where the locks are; HOLDFAST_URL by default
+  --wait 30s        exit with 75 if the lock is busy for so long; waits forever by default
+  --no-wait         exit with 75 if the lock is busy
+  -E CODE           exit with CODE instead of 75
+  --shared          holds the lock beside other shared holders (Redis, ZooKeeper)
+  --limit N         the same, with at most N holders (Redis)
+  --ttl 10s         how long a dead holder blocks the lock (Redis, ZooKeeper)
+  --kill-after 2s   how long COMMAND has to end once it was told to
+  --label TEXT      shown to those who ask for the holder; host and process id by default
+
+COMMAND finds the lock's name in HOLDFAST_NAME and the fencing token in HOLDFAST_TOKEN. If the
+service does not answer, it gets TERM in time, and KILL before anybody else can have the lock:
+holdfast then exits with 76. If holdfast itself is killed by force or frozen, COMMAND goes on.
+
+Other codes: 64 wrong arguments, 69 service out of reach, 78 service refuses, 127 no such command.
+
+Example: holdfast run --at redis://127.0.0.1 --no-wait nightly-report -- ./report.sh`;
+
+/** Runs it. Resolves with the exit code. */
+export async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      at: { type: "string" },
+      wait: { type: "string" },
+      "no-wait": { type: "boolean" },
+      "busy-code": { type: "string", short: "E" },
+      shared: { type: "boolean" },
+      limit: { type: "string" },
+      ttl: { type: "string" },
+      "kill-after": { type: "string" },
+      label: { type: "string" },
+    },
+  });
+  const [name, program, ...rest] = positionals;
+  if (name === undefined) throw new UsageError("the name of the lock is missing");
+  if (program === undefined) throw new UsageError("the command is missing: write it behind --");
+  if (values.wait !== undefined && values["no-wait"]) {
+    throw new UsageError("--wait and --no-wait exclude each other");
+  }
+  const busyCode = readNumber("-E", values["busy-code"] ?? `${EXIT.busy}`, 0, 255);
+  const killAfterMs = values["kill-after"] === undefined
+    ? KILL_AFTER_MS
+    : readDuration("--kill-after", values["kill-after"]);
+  const waitMs = values["no-wait"]
+    ? 0
+    : values.wait === undefined
+    ? undefined
+    : readDuration("--wait", values.wait);
+  const mode: AcquireOptions = {
+    ...values.shared ? { mode: "shared" } : {},
+    ...values.limit === undefined ? {} : { limit: readNumber("--limit", values.limit, 1, 10_000) },
+  };
+  const url = withTtl(context.url(values.at), values.ttl);
+  const stop = new AbortController();
+  const listeners = (["SIGHUP", "SIGINT", "SIGTERM"] as const)
+    .map((signal) => [signal, () => stop.abort(signal)] as const);
+  for (const [signal, listener] of listeners) process.on(signal, listener);
+  try {
+    return await context.withLocks(url, async (locks) => {
+      const lease = await acquire(locks, name, { waitMs, ...mode, signal: stop.signal });
+      try {
+        if (stop.signal.aborted) {
+          return 128 + constants.signals[stop.signal.reason as NodeJS.Signals];
+        }
+        if (lease !== null) {
+          return await runCommand(lease, [program, ...rest], killAfterMs, context);
+        }
+        context.say(`${JSON.stringify(name)} is busy`);
+        return busyCode;
+      } finally {
+        await lease?.release();
+      }
+    }, values.label);
+  } finally {
+    for (const [signal, listener] of listeners) process.off(signal, listener);
+  }
+}
+
+/** Runs the command. Resolves with its exit code, or that of a lost lease. */
+async function runCommand(
+  lease: Lease,
+  command: readonly [string, ...string[]],
+  killAfterMs: number,
+  context: CommandContext,
+): Promise<number> {
+  const { name, fencingToken } = lease;
+  const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${fencingToken}` };
+  const { code, lost, isTold } = await runUnder(lease, command, { killAfterMs, env });
+  if (code === 127 || code === 126) context.say(`cannot run ${command[0]}`);
+  if (lost === null && (!isTold || code === 0)) return code;
+  context.say(lost?.message ?? `no renewal of ${JSON.stringify(name)} was answered`);
+  return EXIT.lost;
+}
+
+function withTtl(url: string, ttl: string | undefined): string {
+  if (ttl === undefined) return url;
+  const option = TTL_OPTIONS.find(([scheme]) => scheme.test(url))?.[1];
+  if (option === undefined) throw new UsageError("--ttl is for Redis and ZooKeeper only");
+  return withOption(url, option, `${readDuration("--ttl", ttl)}`);
+}
+
+/** Waits until the lock is granted; `null` if it was busy for `waitMs`, or the signal has aborted. */
+async function acquire(
+  locks: DistributedLock,
+  name: string,
+  options: AcquireOptions,
+): Promise<Lease | null> {
+  try {
+    return await locks.acquire(name, options);
+  } catch (error) {
+    if (error instanceof LockTimeoutError || options.signal?.aborted) return null;
+    throw error;
+  }
+}

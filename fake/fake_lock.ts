@@ -1,0 +1,564 @@
+/**
+ * `FakeLock`: a lock for the tests of users. Its leases are those of the lease engine, its queue is that of
+ * `MemoryLock`; what a test does to its requests is in `faults.ts`.
+ *
+ * @module
+ */
+import {
+  ACQUIRE_OPTIONS,
+  readAcquireOptions,
+  readMaxWaiters,
+} from "../core/contract/call_options.ts";
+import type {
+  AcquireOptions,
+  DistributedLock,
+  Lease,
+  LockCapabilities,
+  LockSnapshot,
+  QueryOptions,
+  RequestMethod,
+  WaitInfo,
+} from "../core/contract/distributed_lock.ts";
+import {
+  type LeaseLostReason,
+  LockError,
+  LockSetupError,
+  type LockUnavailableError,
+} from "../core/contract/errors.ts";
+import { Nesting } from "../core/contract/nesting.ts";
+import { checkName, duration, oneOf, readTable } from "../core/contract/options.ts";
+import { makeOwnerId } from "../core/contract/owner_id.ts";
+import { requestOn } from "../core/contract/request.ts";
+import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
+import { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { Lifetime } from "../core/lease/lifetime.ts";
+import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
+import { BoundedWaits } from "../core/time/bounded_wait.ts";
+import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import type { FakeClock } from "./fake_clock.ts";
+import {
+  failure,
+  type FakeCounts,
+  type FakeFault,
+  type FakeFaultOptions,
+  type FakeRequest,
+  Faults,
+} from "./faults.ts";
+import {
+  FAKE_LOCK_OPTIONS,
+  type FakeHolder,
+  type FakeHolderOptions,
+  type FakeLockOptions,
+  HOLDER_OPTIONS,
+} from "./options.ts";
+
+const REASON = oneOf<LeaseLostReason>(
+  ["expired", "stolen", "unreachable", "session-expired", "max-hold", "disposed"],
+);
+const DELAY = duration({ min: 0 });
+
+/** A lock that is held, as the service sees it. */
+interface Hold {
+  readonly turn: Turn;
+  readonly fencingToken: bigint;
+  readonly label: string | undefined;
+  /** `null` if it is held elsewhere. */
+  lease: ManagedLease | null;
+  /** When it expires, in ms of the service's clock. */
+  endMs: number;
+  /** Why its lease is lost, if it learns of that by a request. */
+  lostBy: "expired" | "stolen";
+  cancelExpiry(): void;
+}
+
+/** A call that waits in the queue. */
+interface Waiting {
+  readonly name: string;
+  readonly end: AbortController;
+}
+
+/**
+ * A lock in memory for the tests of code that uses locks. It behaves as `RedisLock` does (leases with a TTL
+ * and renewals, a queue that is first in, first out, fencing tokens, steal), without a server and without
+ * `attach()`. Its test holds names elsewhere, takes leases away, makes requests fail or late, may set the
+ * time, and counts the requests. All leases are those of the library's own engine, so events, errors and
+ * signals come as from a real lock.
+ *
+ * It excludes only callers of the *same instance* from each other, and checks nothing of your servers: test
+ * against them, too.
+ *
+ * @example Code that must not run twice
+ * ```ts
+ * import { LockTimeoutError } from "@holdfast/lock";
+ * import { FakeLock } from "@holdfast/lock/testing";
+ * import { assertEquals, assertRejects } from "@std/assert";
+ *
+ * await using locks = new FakeLock();
+ * const other = locks.holdElsewhere("nightly-report", { label: "host-b" });
+ * const report = () => locks.request("nightly-report", { waitMs: 0 }, () => "done");
+ * const error = await assertRejects(report, LockTimeoutError);
+ * assertEquals(error.holderLabel, "host-b");
+ * other.release();
+ * assertEquals(await report(), "done");
+ * assertEquals(locks.counts().release, 1);
+ * ```
+ */
+export class FakeLock implements DistributedLock {
+  /** The guarantees and features: those of `RedisLock`, but for `attach` and modes. */
+  readonly capabilities: LockCapabilities = Object.freeze({
+    fifo: "global",
+    endsBy: "ttl",
+    steal: true,
+    attach: false,
+    shared: false,
+    limit: false,
+  });
+  readonly #nesting = new Nesting(this);
+  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
+  readonly request: RequestMethod = requestOn(this, {
+    options: ACQUIRE_OPTIONS,
+    nesting: this.#nesting,
+    steal: this.#steal.bind(this),
+  });
+  readonly #ttlMs: number;
+  readonly #unavailableAfterMs: number;
+  readonly #fakeClock: FakeClock | undefined;
+  readonly #clock: Clock;
+  /** The time of the service: it goes on while the process is suspended. */
+  readonly #serviceMs: () => number;
+  readonly #engine: LeaseEngine;
+  readonly #lifetime: Lifetime;
+  readonly #queue: LocalQueue;
+  readonly #faults: Faults;
+  readonly #bounded: BoundedWaits<AcquireOptions>;
+  readonly #holds = new Map<string, Hold>();
+  readonly #waiting = new Set<Waiting>();
+  #lastToken = 0n;
+
+  /**
+   * Creates a manager of locks.
+   *
+   * @param options TTL, time limits, and the clock.
+   * @throws {TypeError} If an option has a wrong type.
+   * @throws {RangeError} If an option is out of range.
+   */
+  constructor(options: FakeLockOptions = {}) {
+    const read = readTable("new FakeLock()", options, FAKE_LOCK_OPTIONS);
+    const { ttlMs, unavailableAfterMs, onRenewalLate, clock } = read;
+    const disposeTimeoutMs = read.disposeTimeoutMs ?? (clock === undefined ? 2_000 : 0);
+    this.#lifetime = new Lifetime({ ...read, disposeTimeoutMs });
+    this.#ttlMs = ttlMs;
+    this.#unavailableAfterMs = unavailableAfterMs;
+    this.#fakeClock = clock;
+    this.#clock = clock ?? SYSTEM_CLOCK;
+    this.#serviceMs = clock === undefined ? SYSTEM_CLOCK.now : () => clock.wall();
+    this.#engine = new LeaseEngine(this.#clock, onRenewalLate);
+    this.#queue = new LocalQueue(this.#clock);
+    this.#faults = new Faults(this.#clock);
+    this.#bounded = new BoundedWaits({
+      wait: this.#wait.bind(this),
+      tryOnce: this.#tryOnce.bind(this),
+      look: this.#look.bind(this),
+    }, this.#clock);
+  }
+
+  /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
+  async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
+    const read = this.#read(name, options);
+    this.#faults.count("acquire", name);
+    const acquire = () =>
+      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
+    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
+  }
+
+  /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
+  async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
+    const read = this.#read(name, options);
+    this.#faults.count("acquire", name);
+    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
+    return await this.#tryOnce(name, read);
+  }
+
+  /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
+  async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    const maxWaiters = readMaxWaiters(options);
+    this.#check(name);
+    this.#faults.count("query", name);
+    await this.#send("query", name);
+    return this.#describe(name, maxWaiters);
+  }
+
+  /** Rejects waiters with an `AbortError`, ends all faults and leases. Never rejects. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#lifetime.end(async () => {
+      this.#faults.endAll(); // or the releases of the leases would have them
+      this.#queue.rejectAll(this.#lifetime.ended.reason);
+      const closed = this.#engine.close(this.#lifetime.disposeTimeoutMs);
+      await this.#fakeClock?.advance(0); // a time limit of 0 ms is a timer, too
+      await closed;
+      for (const hold of this.#holds.values()) hold.cancelExpiry();
+    });
+  }
+
+  // What tests do.
+
+  /**
+   * Holds a lock as another process would.
+   *
+   * @param name The name of the lock.
+   * @param options A label, and whether to steal.
+   * @returns The holder, which releases the lock.
+   * @throws {LockError} If somebody holds the lock and `steal` is not set.
+   * @throws {TypeError} If the name or an option has a wrong type.
+   * @throws {RangeError} If the name or an option is out of range.
+   */
+  holdElsewhere(name: string, options: FakeHolderOptions = {}): FakeHolder {
+    this.#check(name);
+    const { label, steal, ttlMs } = readTable("holdElsewhere()", options, HOLDER_OPTIONS);
+    const turn = steal ? this.#seize(name) : this.#queue.tryEnter(name);
+    if (turn === null) {
+      throw new LockError(
+        `Cannot hold lock ${
+          JSON.stringify(name)
+        } elsewhere: somebody holds it; release it, or pass ` +
+          "'steal: true'",
+        name,
+      );
+    }
+    const hold = this.#hold(name, turn, label, ttlMs ?? Infinity);
+    const release = () => this.#free(name, hold);
+    const { fencingToken } = hold;
+    return { name, fencingToken, release, [Symbol.dispose]: () => void release() };
+  }
+
+  /**
+   * Takes a lease of the code under test away, and notifies its holder, as a real strategy does:
+   * - `"expired"`, `"stolen"`, `"session-expired"`: the lock is free at the service, then the lease is lost;
+   * - `"unreachable"`, `"max-hold"`: the lease is lost, then the lock is released in the background;
+   * - `"disposed"`: the lease is lost, and the lock is kept until the holder releases it.
+   *
+   * @param name The name of the lock.
+   * @param reason Why the lease is lost.
+   * @param cause The `cause` of the `LeaseLostError`, if it is to have one.
+   * @throws {LockError} If the code under test does not hold the lock.
+   * @throws {TypeError} If the name or the reason is bad.
+   * @throws {RangeError} If the name is too long or empty.
+   */
+  loseLease(name: string, reason: LeaseLostReason, cause?: unknown): void {
+    checkName(name);
+    REASON.check("the reason", reason);
+    const hold = this.#holds.get(name);
+    const lease = hold?.lease ?? null;
+    if (hold === undefined || lease === null || isOver(lease)) {
+      throw new LockError(
+        `Cannot take the lease on lock ${JSON.stringify(name)} away: nobody holds one here`,
+        name,
+      );
+    }
+    if (reason === "disposed") return void lease.keep();
+    if (reason !== "unreachable" && reason !== "max-hold") this.#free(name, hold);
+    lease.lose(reason, cause);
+  }
+
+  /**
+   * Requests fail at once as in an outage: calls reject with a `LockUnavailableError`, also those that wait in
+   * the queue, and renewals and releases get no answer. A lease that cannot be renewed is lost at its
+   * deadline.
+   *
+   * @param options Which requests fail, and how many. Without them, all do.
+   * @returns The outage, which lasts until its end.
+   * @throws {TypeError} If an option has a wrong type.
+   * @throws {RangeError} If an option is out of range.
+   */
+  startOutage(options: FakeFaultOptions = {}): FakeFault {
+    return this.#startFailure("outage", options);
+  }
+
+  /**
+   * The service refuses requests, as one whose user has lost a permission: calls and releases reject with a
+   * `LockSetupError`. A lease that cannot be renewed is lost at its deadline.
+   *
+   * @param options Which requests are refused, and how many. Without them, all are.
+   * @returns The refusal, which lasts until its end.
+   * @throws {TypeError} If an option has a wrong type.
+   * @throws {RangeError} If an option is out of range.
+   */
+  startRefusal(options: FakeFaultOptions = {}): FakeFault {
+    return this.#startFailure("refusal", options);
+  }
+
+  /**
+   * Requests arrive at the service late, and so do their answers.
+   *
+   * @param delayMs By how many ms; by default they wait for the end of the fault, as if the service were
+   * frozen.
+   * @param options Which requests are late, and how many. Without them, all are.
+   * @returns The fault, which lasts until its end.
+   * @throws {TypeError} If the delay or an option has a wrong type.
+   * @throws {RangeError} If the delay or an option is out of range.
+   */
+  delayAnswers(delayMs?: number, options: FakeFaultOptions = {}): FakeFault {
+    if (delayMs !== undefined) DELAY.check("'delayMs'", delayMs);
+    return this.#faults.start(delayMs ?? Infinity, options);
+  }
+
+  /**
+   * How often each request was sent, since this lock was made.
+   *
+   * @param name The name of a lock; without it, the requests of all locks count.
+   */
+  counts(name?: string): FakeCounts {
+    return this.#faults.counts(name);
+  }
+
+  /**
+   * Reads what `query()` would read, at once, without a request.
+   *
+   * @param name The name of the lock.
+   * @throws {TypeError} If the name is not well-formed text.
+   * @throws {RangeError} If the name is too long or empty.
+   */
+  snapshot(name: string): LockSnapshot {
+    checkName(name);
+    return this.#describe(name, Infinity);
+  }
+
+  // The calls.
+
+  #check(name: string): void {
+    checkName(name);
+    this.#lifetime.throwIfEnded();
+  }
+
+  #read(name: string, options: AcquireOptions): AcquireOptions {
+    checkName(name);
+    const read = readAcquireOptions(options, this.capabilities);
+    this.#lifetime.throwIfEnded();
+    return read;
+  }
+
+  /** Sends a request of a call: resolves when the service executes it. */
+  async #send(request: FakeRequest, name: string, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    await this.#faults.pass(request, name, this.#unavailableAfterMs, signal);
+    signal?.throwIfAborted();
+    this.#lifetime.ended.throwIfAborted();
+  }
+
+  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
+    const { signal } = options;
+    const sent = instant(this.#clock);
+    await this.#send("acquire", name, signal);
+    let lease: ManagedLease | null = null;
+    let isQueued = false;
+    const onWait = (info: WaitInfo) => {
+      isQueued = true;
+      options.onWait?.({ ...info, ...this.#remaining(name) });
+    };
+    const onTurn = (turn: Turn) => {
+      lease = this.#open(name, turn, options, isQueued ? instant(this.#clock) : sent);
+    };
+    const waiting: Waiting = { name, end: new AbortController() };
+    const abort = () => waiting.end.abort(signal?.reason);
+    this.#waiting.add(waiting);
+    signal?.addEventListener("abort", abort);
+    try {
+      const label = this.#labelOf(options);
+      await this.#queue.enter(name, { signal: waiting.end.signal, label, onWait, onTurn });
+    } finally {
+      this.#waiting.delete(waiting);
+      signal?.removeEventListener("abort", abort);
+    }
+    return await this.#handOut(name, lease, signal);
+  }
+
+  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
+    const sent = instant(this.#clock);
+    await this.#send("acquire", name, options.signal);
+    const turn = this.#queue.tryEnter(name);
+    if (turn !== null) {
+      return await this.#handOut(name, this.#open(name, turn, options, sent), options.signal);
+    }
+    options.onWait?.({ waiters: this.#queue.waiterCount(name), ...this.#remaining(name) });
+    return null;
+  }
+
+  async #look(name: string): Promise<LockSnapshot> {
+    await this.#send("query", name);
+    return this.#describe(name, 0);
+  }
+
+  async #steal(name: string, options: AcquireOptions): Promise<Lease> {
+    const read = this.#read(name, options);
+    this.#faults.count("acquire", name);
+    const sent = instant(this.#clock);
+    await this.#send("acquire", name);
+    const victim = this.#holds.get(name)?.lease;
+    const lease = this.#open(name, this.#seize(name), read, sent);
+    victim?.lose("stolen");
+    return await this.#handOut(name, lease);
+  }
+
+  /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
+  async #handOut(
+    name: string,
+    lease: ManagedLease | null,
+    signal?: AbortSignal,
+  ): Promise<Lease> {
+    if (lease === null) {
+      const late = "its answer came after the end of the lease that it granted";
+      throw failure("outage", name, late) as LockUnavailableError;
+    }
+    const ending = [signal, this.#lifetime.ended].find((each) => each?.aborted);
+    if (ending === undefined) return lease;
+    await lease.release();
+    throw ending.reason;
+  }
+
+  #startFailure(kind: "outage" | "refusal", options: FakeFaultOptions): FakeFault {
+    const fault = this.#faults.start(kind, options);
+    for (const { name, end } of [...this.#waiting]) {
+      if (fault.strikes("acquire", name)) end.abort(failure(kind, name, fault.reason));
+    }
+    return fault;
+  }
+
+  #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
+    return label;
+  }
+
+  // The service.
+
+  #hold(name: string, turn: Turn, label: string | undefined, ttlMs: number): Hold {
+    const hold: Hold = {
+      turn,
+      fencingToken: ++this.#lastToken,
+      label: label || undefined,
+      lease: null,
+      endMs: this.#serviceMs() + ttlMs,
+      lostBy: "expired",
+      cancelExpiry() {},
+    };
+    this.#holds.set(name, hold);
+    if (ttlMs !== Infinity) this.#awaitExpiry(name, hold);
+    return hold;
+  }
+
+  #awaitExpiry(name: string, hold: Hold): void {
+    const expire = () => {
+      if (!this.#expire(name, hold)) this.#awaitExpiry(name, hold); // it was renewed
+    };
+    hold.cancelExpiry = this.#clock.schedule(expire, hold.endMs - this.#serviceMs());
+  }
+
+  /** Frees a lock whose TTL is over. Returns whether it is. */
+  #expire(name: string, hold: Hold): boolean {
+    if (this.#serviceMs() < hold.endMs) return false;
+    this.#free(name, hold);
+    return true;
+  }
+
+  /** Frees a lock: the next waiter gets it. Returns whether it was held. */
+  #free(name: string, hold: Hold): boolean {
+    if (!hold.turn.isCurrent) return false;
+    hold.cancelExpiry();
+    this.#holds.delete(name);
+    return hold.turn.end();
+  }
+
+  #seize(name: string): Turn {
+    const hold = this.#holds.get(name);
+    hold?.cancelExpiry();
+    if (hold !== undefined) hold.lostBy = "stolen";
+    return this.#queue.seize(name);
+  }
+
+  #open(
+    name: string,
+    turn: Turn,
+    options: AcquireOptions,
+    sent: Instant,
+  ): ManagedLease | null {
+    const ttlMs = this.#ttlMs;
+    const label = this.#labelOf(options);
+    const hold = this.#hold(name, turn, label, ttlMs);
+    const actions: LeaseActions = {
+      renew: (ttlMs) => this.#renew(name, hold, ttlMs),
+      release: () => this.#release(name, hold),
+    };
+    hold.lease = this.#engine.open({
+      name,
+      ownerId: makeOwnerId(label),
+      fencingToken: hold.fencingToken,
+      sent,
+      ttlMs,
+      validMs: ttlMs,
+      autoRenew: options.autoRenew ?? true,
+      maxHoldMs: options.maxHoldMs,
+    }, actions);
+    if (hold.lease === null) this.#free(name, hold);
+    return hold.lease;
+  }
+
+  async #renew(name: string, hold: Hold, ttlMs: number): Promise<RenewAnswer> {
+    this.#faults.count("renew", name);
+    await this.#faults.pass("renew", name);
+    if (!hold.turn.isCurrent || this.#expire(name, hold)) {
+      return { state: "lost", reason: hold.lostBy };
+    }
+    const nowMs = this.#serviceMs();
+    hold.endMs = Math.max(hold.endMs, nowMs + ttlMs);
+    return { state: "held", validMs: hold.endMs - nowMs };
+  }
+
+  async #release(name: string, hold: Hold): Promise<ReleaseAnswer> {
+    this.#faults.count("release", name);
+    try {
+      await this.#faults.pass("release", name);
+    } catch (cause) {
+      if (!(cause instanceof LockSetupError)) return { state: "unknown", cause };
+      return { state: "refused", reason: (cause.cause as Error).message, cause };
+    }
+    if (!hold.turn.isCurrent || this.#expire(name, hold)) {
+      return { state: "gone", reason: hold.lostBy };
+    }
+    this.#free(name, hold);
+    return { state: "released" };
+  }
+
+  /** How long, in ms, the holder's lease lives unless it is renewed, if it ends by itself. */
+  #remaining(name: string): { remainingMs?: number } {
+    const { endMs = Infinity } = this.#holds.get(name) ?? {};
+    return endMs === Infinity ? {} : { remainingMs: Math.max(0, endMs - this.#serviceMs()) };
+  }
+
+  #describe(name: string, maxWaiters: number): LockSnapshot {
+    const hold = this.#holds.get(name);
+    const nowMs = this.#clock.now();
+    const waiters = this.#queue.waiters(name, maxWaiters)
+      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
+    return {
+      name,
+      holders: hold === undefined ? [] : [{
+        ...(hold.label === undefined ? {} : { label: hold.label }),
+        mode: "exclusive",
+        fencingToken: hold.fencingToken,
+        ...this.#remaining(name),
+      }],
+      holderCount: hold === undefined ? 0 : 1,
+      waiters,
+      waiterCount: this.#queue.waiterCount(name),
+    };
+  }
+}
+
+/** Whether a lease is lost or released. One that is unproven is neither. */
+function isOver(lease: ManagedLease): boolean {
+  try {
+    lease.throwIfLost();
+    return false;
+  } catch (error) {
+    return lease.signal.aborted || (error as LockError).code === "ERR_LEASE_RELEASED";
+  }
+}
