@@ -6,6 +6,8 @@
  */
 import {
   ACQUIRE_OPTIONS,
+  MAX_HOLDERS,
+  modeOf,
   readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
@@ -14,6 +16,7 @@ import type {
   DistributedLock,
   Lease,
   LockCapabilities,
+  LockMode,
   LockSnapshot,
   QueryOptions,
   RequestMethod,
@@ -33,7 +36,7 @@ import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/gra
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
+import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { FakeClock } from "./fake_clock.ts";
@@ -61,6 +64,7 @@ const DELAY = duration({ min: 0 });
 /** A lock that is held, as the service sees it. */
 interface Hold {
   readonly turn: Turn;
+  readonly mode: LockMode;
   readonly fencingToken: bigint;
   readonly label: string | undefined;
   /** `null` if it is held elsewhere. */
@@ -105,14 +109,14 @@ interface Waiting {
  * ```
  */
 export class FakeLock implements DistributedLock {
-  /** The guarantees and features: those of `RedisLock`, but for `attach` and modes. */
+  /** The guarantees and features: those of `RedisLock`, but for `attach`. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
     endsBy: "ttl",
     steal: true,
     attach: false,
-    shared: false,
-    limit: false,
+    shared: true,
+    limit: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -132,7 +136,8 @@ export class FakeLock implements DistributedLock {
   readonly #queue: LocalQueue;
   readonly #faults: Faults;
   readonly #bounded: BoundedWaits<AcquireOptions>;
-  readonly #holds = new Map<string, Hold>();
+  /** The holders of each lock. */
+  readonly #holds = new Map<string, Set<Hold>>();
   readonly #waiting = new Set<Waiting>();
   #lastToken = 0n;
 
@@ -197,7 +202,7 @@ export class FakeLock implements DistributedLock {
       const closed = this.#engine.close(this.#lifetime.disposeTimeoutMs);
       await this.#fakeClock?.advance(0); // a time limit of 0 ms is a timer, too
       await closed;
-      for (const hold of this.#holds.values()) hold.cancelExpiry();
+      for (const holds of this.#holds.values()) for (const hold of holds) hold.cancelExpiry();
     });
   }
 
@@ -215,8 +220,8 @@ export class FakeLock implements DistributedLock {
    */
   holdElsewhere(name: string, options: FakeHolderOptions = {}): FakeHolder {
     this.#check(name);
-    const { label, steal, ttlMs } = readTable("holdElsewhere()", options, HOLDER_OPTIONS);
-    const turn = steal ? this.#seize(name) : this.#queue.tryEnter(name);
+    const { label, mode, steal, ttlMs } = readTable("holdElsewhere()", options, HOLDER_OPTIONS);
+    const turn = steal ? this.#seize(name) : this.#queue.tryEnter(name, { mode });
     if (turn === null) {
       throw new LockError(
         `Cannot hold lock ${
@@ -226,14 +231,15 @@ export class FakeLock implements DistributedLock {
         name,
       );
     }
-    const hold = this.#hold(name, turn, label, ttlMs ?? Infinity);
+    const hold = this.#hold(name, turn, mode, label, ttlMs ?? Infinity);
     const release = () => this.#free(name, hold);
     const { fencingToken } = hold;
     return { name, fencingToken, release, [Symbol.dispose]: () => void release() };
   }
 
   /**
-   * Takes a lease of the code under test away, and notifies its holder, as a real strategy does:
+   * Takes the lease of the code under test away, or all of its shared ones, and notifies their holders, as a
+   * real strategy does:
    * - `"expired"`, `"stolen"`, `"session-expired"`: the lock is free at the service, then the lease is lost;
    * - `"unreachable"`, `"max-hold"`: the lease is lost, then the lock is released in the background;
    * - `"disposed"`: the lease is lost, and the lock is kept until the holder releases it.
@@ -248,17 +254,21 @@ export class FakeLock implements DistributedLock {
   loseLease(name: string, reason: LeaseLostReason, cause?: unknown): void {
     checkName(name);
     REASON.check("the reason", reason);
-    const hold = this.#holds.get(name);
-    const lease = hold?.lease ?? null;
-    if (hold === undefined || lease === null || isOver(lease)) {
+    const holds = [...this.#holds.get(name) ?? []]
+      .filter(({ lease }) => lease !== null && !isOver(lease));
+    if (holds.length === 0) {
       throw new LockError(
         `Cannot take the lease on lock ${JSON.stringify(name)} away: nobody holds one here`,
         name,
       );
     }
-    if (reason === "disposed") return void lease.keep();
-    if (reason !== "unreachable" && reason !== "max-hold") this.#free(name, hold);
-    lease.lose(reason, cause);
+    for (const hold of holds) {
+      if (reason === "disposed") void hold.lease!.keep();
+      else {
+        if (reason !== "unreachable" && reason !== "max-hold") this.#free(name, hold);
+        hold.lease!.lose(reason, cause);
+      }
+    }
   }
 
   /**
@@ -364,8 +374,8 @@ export class FakeLock implements DistributedLock {
     this.#waiting.add(waiting);
     signal?.addEventListener("abort", abort);
     try {
-      const label = this.#labelOf(options);
-      await this.#queue.enter(name, { signal: waiting.end.signal, label, onWait, onTurn });
+      const [terms, label] = [termsOf(options), this.#labelOf(options)];
+      await this.#queue.enter(name, { terms, signal: waiting.end.signal, label, onWait, onTurn });
     } finally {
       this.#waiting.delete(waiting);
       signal?.removeEventListener("abort", abort);
@@ -376,7 +386,7 @@ export class FakeLock implements DistributedLock {
   async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
     const sent = instant(this.#clock);
     await this.#send("acquire", name, options.signal);
-    const turn = this.#queue.tryEnter(name);
+    const turn = this.#queue.tryEnter(name, termsOf(options));
     if (turn !== null) {
       return await this.#handOut(name, this.#open(name, turn, options, sent), options.signal);
     }
@@ -394,9 +404,9 @@ export class FakeLock implements DistributedLock {
     this.#faults.count("acquire", name);
     const sent = instant(this.#clock);
     await this.#send("acquire", name);
-    const victim = this.#holds.get(name)?.lease;
+    const victims = this.#holds.get(name) ?? [];
     const lease = this.#open(name, this.#seize(name), read, sent);
-    victim?.lose("stolen");
+    for (const victim of victims) victim.lease?.lose("stolen");
     return await this.#handOut(name, lease);
   }
 
@@ -430,9 +440,16 @@ export class FakeLock implements DistributedLock {
 
   // The service.
 
-  #hold(name: string, turn: Turn, label: string | undefined, ttlMs: number): Hold {
+  #hold(
+    name: string,
+    turn: Turn,
+    mode: LockMode,
+    label: string | undefined,
+    ttlMs: number,
+  ): Hold {
     const hold: Hold = {
       turn,
+      mode,
       fencingToken: ++this.#lastToken,
       label: label || undefined,
       lease: null,
@@ -440,7 +457,8 @@ export class FakeLock implements DistributedLock {
       lostBy: "expired",
       cancelExpiry() {},
     };
-    this.#holds.set(name, hold);
+    const holds = this.#holds.get(name) ?? new Set();
+    this.#holds.set(name, holds.add(hold));
     if (ttlMs !== Infinity) this.#awaitExpiry(name, hold);
     return hold;
   }
@@ -463,14 +481,18 @@ export class FakeLock implements DistributedLock {
   #free(name: string, hold: Hold): boolean {
     if (!hold.turn.isCurrent) return false;
     hold.cancelExpiry();
-    this.#holds.delete(name);
+    const holds = this.#holds.get(name);
+    holds?.delete(hold);
+    if (holds?.size === 0) this.#holds.delete(name);
     return hold.turn.end();
   }
 
   #seize(name: string): Turn {
-    const hold = this.#holds.get(name);
-    hold?.cancelExpiry();
-    if (hold !== undefined) hold.lostBy = "stolen";
+    for (const hold of this.#holds.get(name) ?? []) {
+      hold.cancelExpiry();
+      hold.lostBy = "stolen";
+    }
+    this.#holds.delete(name);
     return this.#queue.seize(name);
   }
 
@@ -482,7 +504,8 @@ export class FakeLock implements DistributedLock {
   ): ManagedLease | null {
     const ttlMs = this.#ttlMs;
     const label = this.#labelOf(options);
-    const hold = this.#hold(name, turn, label, ttlMs);
+    const mode = modeOf(options);
+    const hold = this.#hold(name, turn, mode, label, ttlMs);
     const actions: LeaseActions = {
       renew: (ttlMs) => this.#renew(name, hold, ttlMs),
       release: () => this.#release(name, hold),
@@ -490,6 +513,7 @@ export class FakeLock implements DistributedLock {
     hold.lease = this.#engine.open({
       name,
       ownerId: makeOwnerId(label),
+      mode,
       fencingToken: hold.fencingToken,
       sent,
       ttlMs,
@@ -527,26 +551,34 @@ export class FakeLock implements DistributedLock {
     return { state: "released" };
   }
 
-  /** How long, in ms, the holder's lease lives unless it is renewed, if it ends by itself. */
+  /** How long, in ms, the last holder's lease lives unless it is renewed, if it ends by itself. */
   #remaining(name: string): { remainingMs?: number } {
-    const { endMs = Infinity } = this.#holds.get(name) ?? {};
-    return endMs === Infinity ? {} : { remainingMs: Math.max(0, endMs - this.#serviceMs()) };
+    const ends = Array.from(this.#holds.get(name) ?? [], ({ endMs }) => endMs);
+    return this.#until(Math.max(-Infinity, ...ends));
+  }
+
+  #until(endMs: number): { remainingMs?: number } {
+    return Math.abs(endMs) === Infinity
+      ? {}
+      : { remainingMs: Math.max(0, endMs - this.#serviceMs()) };
   }
 
   #describe(name: string, maxWaiters: number): LockSnapshot {
-    const hold = this.#holds.get(name);
+    const holds = [...this.#holds.get(name) ?? []].toSorted((one, other) =>
+      one.endMs - other.endMs
+    );
     const nowMs = this.#clock.now();
     const waiters = this.#queue.waiters(name, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
     return {
       name,
-      holders: hold === undefined ? [] : [{
-        ...(hold.label === undefined ? {} : { label: hold.label }),
-        mode: "exclusive",
-        fencingToken: hold.fencingToken,
-        ...this.#remaining(name),
-      }],
-      holderCount: hold === undefined ? 0 : 1,
+      holders: holds.slice(0, MAX_HOLDERS).map(({ mode, label, fencingToken, endMs }) => ({
+        mode,
+        ...(label === undefined ? {} : { label }),
+        fencingToken,
+        ...this.#until(endMs),
+      })),
+      holderCount: holds.length,
       waiters,
       waiterCount: this.#queue.waiterCount(name),
     };
@@ -561,4 +593,8 @@ function isOver(lease: ManagedLease): boolean {
   } catch (error) {
     return lease.signal.aborted || (error as LockError).code === "ERR_LEASE_RELEASED";
   }
+}
+
+function termsOf(options: AcquireOptions): Terms {
+  return { mode: modeOf(options), limit: options.limit };
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { RenewalLate } from "../core/contract/distributed_lock.ts";
+import type { LockMode, RenewalLate } from "../core/contract/distributed_lock.ts";
 import {
   badValue,
   callback,
@@ -11,6 +11,7 @@ import {
   duration,
   flag,
   label,
+  oneOf,
   type OptionTable,
   ttl,
 } from "../core/contract/options.ts";
@@ -47,6 +48,12 @@ export interface FakeLockOptions extends StrategyOptions {
 export interface FakeHolderOptions {
   /** The label of the holder, which `query()` and a `LockTimeoutError` show. */
   label?: string | undefined;
+  /**
+   * Whether the holder excludes all others, or only exclusive ones.
+   *
+   * @default {"exclusive"}
+   */
+  mode?: LockMode | undefined;
   /**
    * Whether to take the lock away if somebody holds it. The victim learns of it at its next renewal, as one on
    * Redis may: its lease is lost with the reason `"stolen"`.
@@ -88,6 +95,7 @@ export const FAKE_LOCK_OPTIONS = {
 
 export const HOLDER_OPTIONS = {
   label: label(),
+  mode: oneOf(["exclusive", "shared"], "exclusive"),
   steal: flag(false),
   ttlMs: ttl(),
 } satisfies OptionTable<FakeHolderOptions>;

@@ -46,7 +46,7 @@ Deno.test("FakeLock.holdElsewhere() holds a lock until its release, and then wai
   assertEquals(await now(clock, Promise.all(waits)), "pending");
   const { holders, waiterCount } = locks.snapshot("n");
   assertEquals([holders, waiterCount], [
-    [{ label: "host-b", mode: "exclusive", fencingToken: 1n }],
+    [{ mode: "exclusive", label: "host-b", fencingToken: 1n }],
     2,
   ]);
   assertEquals([other.release(), other.release()], [true, false]);
@@ -147,6 +147,25 @@ Deno.test("FakeLock.loseLease() takes an unproven lease away, and no lease that 
   assertEquals(await released, true);
   using _other = locks.holdElsewhere("n");
   nobody();
+});
+
+Deno.test("FakeLock: shared leases exclude exclusive ones, elsewhere too, and are lost together", async () => {
+  const { clock, locks } = open();
+  await using _locks = locks;
+  const other = locks.holdElsewhere("n", { mode: "shared" });
+  const leases = [
+    await locks.acquire("n", { mode: "shared" }),
+    await locks.acquire("n", { limit: 3 }),
+  ];
+  assertEquals(await locks.tryAcquire("n", { limit: 3 }), null);
+  assertEquals(locks.snapshot("n").holderCount, 3);
+  const exclusive = locks.acquire("n");
+  assertEquals(await now(clock, exclusive), "pending");
+  locks.loseLease("n", "expired");
+  assertEquals(leases.map(({ signal }) => signal.reason.reason), ["expired", "expired"]);
+  assertEquals(await now(clock, exclusive), "pending");
+  other.release();
+  await (await exclusive).release();
 });
 
 Deno.test("FakeLock works in the web parts: a busy lock, a loss and an outage are answered", async () => {
