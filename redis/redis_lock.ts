@@ -7,6 +7,7 @@
 import { ANSWER_WITHIN_MS, BoundedWaits, unanswered } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
+  modeOf,
   readAttachableOptions,
   readAttachOptions,
   readMaxWaiters,
@@ -44,7 +45,7 @@ import {
   type RedisLockOptions,
 } from "./options.ts";
 import { OwnerCalls } from "./owner_calls.ts";
-import type { AskMode, QueryAnswer } from "./protocol/wire.ts";
+import { type AskMode, NO_LIMIT, type QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure } from "./protocol/failures.ts";
 import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./protocol/keys.ts";
@@ -103,8 +104,8 @@ export class RedisLock implements AttachableLock {
     endsBy: "ttl",
     steal: true,
     attach: true,
-    shared: false,
-    limit: false,
+    shared: true,
+    limit: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
@@ -151,7 +152,8 @@ export class RedisLock implements AttachableLock {
     const { warnings, ended } = this.#lifetime;
     const clock = this.#timer;
     const engine = new LeaseEngine(clock, read.onRenewalLate);
-    const commands = new RedisCommands(client, { ...read, clock, warnings });
+    const { background } = engine;
+    const commands = new RedisCommands(client, { ...read, clock, background, warnings });
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
@@ -205,6 +207,7 @@ export class RedisLock implements AttachableLock {
     const keys = this.#keys(name);
     const { ownerId: chosen, label = this.#lifetime.label, signal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
+    const limit = modeOf(options) === "shared" ? options.limit ?? NO_LIMIT : null;
     const ownerId = chosen ?? makeOwnerId(label);
     const { nonce } = this.#context.waiters.inbox;
     const value = chosen === undefined
@@ -216,6 +219,7 @@ export class RedisLock implements AttachableLock {
       ownerId,
       value,
       mode,
+      limit,
       victimDigest,
       ttlMs,
       autoRenew,
@@ -370,6 +374,13 @@ function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken, waiterCount } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
   if (value === null) return { name, holders: [], holderCount: 0, waiters, waiterCount };
+  if (answer.shared !== null) {
+    const { holders: sharing, holderCount } = answer.shared;
+    const holders = sharing.map(({ value, leftMs }): LockHolder => {
+      return { mode: "shared", ...labelled(value), remainingMs: leftMs };
+    });
+    return { name, holders, holderCount, waiters, waiterCount };
+  }
   const holder: LockHolder = {
     mode: "exclusive",
     ...labelled(value),
