@@ -7,6 +7,7 @@
 import { ANSWER_WITHIN_MS, unanswered } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
+  modeOf,
   readAttachableOptions,
   readAttachOptions,
   readMaxWaiters,
@@ -46,7 +47,7 @@ import {
   type RedisLockOptions,
 } from "./options.ts";
 import { OwnerCalls } from "./owner_calls.ts";
-import type { AskMode, QueryAnswer } from "./protocol/wire.ts";
+import { type AskMode, NO_LIMIT, type QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure } from "./protocol/failures.ts";
 import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./protocol/keys.ts";
@@ -105,8 +106,8 @@ export class RedisLock implements AttachableLock {
     endsBy: "ttl",
     steal: true,
     attach: true,
-    shared: false,
-    limit: false,
+    shared: true,
+    limit: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
@@ -149,7 +150,8 @@ export class RedisLock implements AttachableLock {
     const { warnings, ended } = this.#lifetime;
     const clock = this.#timer;
     const engine = new LeaseEngine("redis", clock, read.onRenewalLate);
-    const commands = new RedisCommands(client, { ...read, clock, warnings });
+    const { background } = engine;
+    const commands = new RedisCommands(client, { ...read, clock, background, warnings });
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
@@ -204,6 +206,7 @@ export class RedisLock implements AttachableLock {
     const keys = this.#keys(name);
     const { ownerId: chosen, label = this.#lifetime.label, signal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
+    const limit = modeOf(options) === "shared" ? options.limit ?? NO_LIMIT : null;
     const ownerId = chosen ?? makeOwnerId(label);
     const { nonce } = this.#context.waiters.inbox;
     const value = chosen === undefined
@@ -215,6 +218,7 @@ export class RedisLock implements AttachableLock {
       ownerId,
       value,
       mode,
+      limit,
       victimDigest,
       ttlMs,
       autoRenew,
@@ -374,6 +378,13 @@ function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken, waiterCount } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
   if (value === null) return { name, holders: [], holderCount: 0, waiters, waiterCount };
+  if (answer.shared !== null) {
+    const { holders: sharing, holderCount } = answer.shared;
+    const holders = sharing.map(({ value, leftMs }): LockHolder => {
+      return { mode: "shared", ...labelled(value), remainingMs: leftMs };
+    });
+    return { name, holders, holderCount, waiters, waiterCount };
+  }
   const holder: LockHolder = {
     mode: "exclusive",
     ...labelled(value),

@@ -2,6 +2,8 @@
  * The process behind {@linkcode startCronProcess}: two tasks of node-cron on the same schedule, one with our
  * coordinator, one with the obvious one.
  *
+ * Paces a workload: the jobs take their time, and the event loop blocks at moments of the clock.
+ *
  * @module
  */
 import { type RunCoordinator, schedule, type TaskContext } from "node-cron";

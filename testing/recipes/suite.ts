@@ -235,7 +235,8 @@ async function tellsLoss(arena: Arena): Promise<void> {
   assert(lost.state === "lost");
   assertInstanceOf(lost.reason, LeaseLostError);
   assertEquals(running, 1);
-  await pause(scaled(20)); // Paces a workload: it must not lead again while the work runs
+  // No condition: it must not lead again while the work runs.
+  await pause(scaled(20));
   assertEquals(candidate.states(), ["leading", "lost"]);
   mayEnd.resolve();
   await waitUntil("it leads again", () => isLeading(candidate));

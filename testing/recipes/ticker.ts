@@ -2,6 +2,8 @@
  * The process behind {@linkcode startTicker}: runs a job once per tick, with a clock that is wrong and an
  * event loop that is blocked at times.
  *
+ * Paces a workload: ticks come at moments of the clock, and jobs take their time.
+ *
  * @module
  */
 import { runOnce } from "../../recipes/mod.ts";

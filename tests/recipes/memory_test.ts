@@ -61,6 +61,7 @@ Deno.test("runOnce() does not run if the lock is granted later than keepMs after
   const tryAcquire = locks.tryAcquire.bind(locks);
   locks.tryAcquire = async (name, options) => {
     const endMs = performance.now() + 20;
+    // No condition: the call takes longer than keepMs by itself.
     while (performance.now() < endMs) await new Promise((resolve) => setTimeout(resolve, 5));
     return await tryAcquire(name, options);
   };

@@ -230,7 +230,8 @@ Deno.test("lead() tells each change once while replies take longer than renewals
   assert(cast.log.indexOf("one lost") < cast.log.indexOf("two leading"), cast.log.join());
   proxy.onReply = undefined;
   await cast.has("one waiting");
-  await pause(ENDING_TTL_MS); // Paces a workload: late renewals of the first must not change anything
+  // No condition: late renewals of the first must not change anything.
+  await pause(ENDING_TTL_MS);
   assertEquals(cast.log.filter((line) => line.startsWith("two")), ["two waiting", "two leading"]);
   const ofOne = cast.log.filter((line) => line.startsWith("one"));
   assertEquals(ofOne, ["one leading", "one lost", "one waiting"]);
