@@ -34,7 +34,13 @@ import {
   type TracerProvider,
   type UpDownCounter,
 } from "npm:@opentelemetry/api@^1.9.0";
-import { type AcquireEvent, CHANNELS, type HoldEvent } from "../core/contract/channels.ts";
+import {
+  type AcquireEvent,
+  CHANNELS,
+  type HoldEvent,
+  RUN_CALL,
+  type Runnable,
+} from "../core/contract/channels.ts";
 import { LockError, type LockErrorCode } from "../core/contract/errors.ts";
 import { badValue, callback, describe, readTable, type Rule } from "../core/contract/options.ts";
 
@@ -184,8 +190,8 @@ class Instrumentation implements Disposable {
   }
 
   start(): void {
-    this.#bind();
     const calls = tracingChannel(CHANNELS.acquire);
+    this.#subscribe(calls.start.name, (event: AcquireEvent & Runnable) => this.#onCallStart(event));
     this.#subscribe(calls.asyncEnd.name, (event: AcquireEvent) => this.#onCallEnd(event));
     this.#subscribe(CHANNELS.wait, (event: AcquireEvent) => this.#onWait(event));
     this.#subscribe(CHANNELS.blocked, (event: AcquireEvent) => this.#onBlocked(event));
@@ -199,14 +205,6 @@ class Instrumentation implements Disposable {
     for (const end of this.#ends) end();
     for (const event of this.#calls.keys()) this.#endCall(event)?.span.end();
     for (const event of this.#holds.keys()) this.#endHold(event)?.span.end();
-  }
-
-  /** The span of a call is active during the call. Only the SDK knows where it keeps what is active. */
-  #bind(): void {
-    const start = tracingChannel(CHANNELS.acquire).start as unknown as BindableChannel;
-    const store = { run: <T>(active: Context, call: () => T) => context.with(active, call) };
-    start.bindStore(store, (event) => this.#onCallStart(event as AcquireEvent));
-    this.#ends.push(() => void start.unbindStore(store));
   }
 
   #subscribe<Event>(name: Channel["name"], onEvent: (event: Event) => void): void {
@@ -232,14 +230,14 @@ class Instrumentation implements Disposable {
 
   // Calls.
 
-  /** Returns what is active in the call. */
-  #onCallStart(event: AcquireEvent): Context {
+  #onCallStart(event: AcquireEvent & Runnable): void {
     const parent = context.active();
     const series = this.#seriesOf(event);
     const attributes = { ...series, ...labelled(event), "holdfast.method": event.method };
     const span = this.#tracer.startSpan("holdfast.acquire", { attributes }, parent);
     this.#calls.set(event, { span, series, parent, isWaiting: false });
-    return trace.setSpan(parent, span);
+    const active = trace.setSpan(parent, span);
+    event[RUN_CALL] = (call) => context.with(active, call);
   }
 
   #onWait(event: AcquireEvent): void {
@@ -328,12 +326,6 @@ class Instrumentation implements Disposable {
     if (heldMs !== undefined) this.#meters.holdDuration.record(heldMs / 1_000, hold!.series);
     return hold;
   }
-}
-
-/** A channel, as far as it runs calls in a context. Its type wants an `AsyncLocalStorage`; `run` is all it uses. */
-interface BindableChannel {
-  bindStore(store: object, transform: (event: unknown) => Context): void;
-  unbindStore(store: object): boolean;
 }
 
 function labelled({ label }: AcquireEvent | HoldEvent): Attributes {

@@ -1,6 +1,6 @@
 /**
  * The channels of `node:diagnostics_channel` on which all strategies tell what calls and leases do, and what
- * is published there. The page is `docs/tracing.md`. No code: it is in `core/lease/tracing.ts`.
+ * is published there. The page is `docs/tracing.md`, the code `core/lease/tracing.ts`.
  *
  * @module
  */
@@ -47,6 +47,18 @@ export const CHANNELS = {
   lost: "holdfast:lost",
   release: "holdfast:release",
 } as const;
+
+/**
+ * A subscriber of `start` may set this member of an {@linkcode AcquireEvent}: a function that runs the call, such
+ * as one that makes a context of OpenTelemetry active. `bindStore()` would need that context's own
+ * `AsyncLocalStorage`, which an SDK keeps to itself. A registered symbol, for other copies of this package.
+ */
+export const RUN_CALL: unique symbol = Symbol.for("@holdfast/lock/run-call") as never;
+
+/** See {@linkcode RUN_CALL}. */
+export interface Runnable {
+  [RUN_CALL]?: <T>(call: () => T) => T;
+}
 
 /** A call that asks for a lock. Holds no owner id. */
 export interface AcquireEvent {

@@ -7,7 +7,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Channel, channel, tracingChannel } from "node:diagnostics_channel";
 import { modeOf } from "../contract/call_options.ts";
-import { type AcquireEvent, CHANNELS, type HoldEvent } from "../contract/channels.ts";
+import {
+  type AcquireEvent,
+  CHANNELS,
+  type HoldEvent,
+  RUN_CALL,
+  type Runnable,
+} from "../contract/channels.ts";
 import type {
   AttachableAcquireOptions,
   DistributedLock,
@@ -86,7 +92,7 @@ export class CallTraces {
   ): Promise<T> {
     const { ownerId, waitMs, onWait } = options;
     const label = ownerId === undefined ? options.label ?? this.#label : undefined;
-    const event: Writable<AcquireEvent> = {
+    const event: Writable<AcquireEvent> & Runnable = {
       strategy: this.#strategy,
       method,
       name,
@@ -102,14 +108,15 @@ export class CallTraces {
     };
     const traced = { ...options, call: trace, onWait: mayWait ? notify : onWait };
     let lease: T;
-    await acquire.tracePromise(async () => {
+    const begin = async () => {
       try {
         lease = await call(traced);
       } finally {
         trace.end();
       }
       return lease === null ? "busy" : "granted"; // not the lease: its owner id is a secret
-    }, event);
+    };
+    await acquire.tracePromise(() => event[RUN_CALL]?.(begin) ?? begin(), event);
     return lease!;
   }
 

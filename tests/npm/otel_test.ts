@@ -89,5 +89,5 @@ function checkTrace(spans: readonly ReceivedSpan[]): void {
   // The first ask of the call, and none of the later ones; nor the query, the renewals or the clean-up.
   const commands = below(acquire!, "redis").map((span) => span.attributes["db.operation.name"]);
   assertEquals(commands, ["EVALSHA"]);
-  assertEquals(below(request, "redis"), []);
+  assertEquals(below(request, "redis").length, 1); // the script releases the holder's lease
 }
