@@ -3,18 +3,6 @@
  * `node:diagnostics_channel` on which all strategies tell what they do (`CHANNELS` of the main entry), so it
  * knows all locks of the process, of every copy of this package. Needs `@opentelemetry/api`.
  *
- * @example Usage
- * ```ts
- * import { MemoryLock } from "@holdfast/lock";
- * import { instrumentLocks } from "@holdfast/lock/otel";
- *
- * using _instrumented = instrumentLocks({
- *   nameTemplate: (name) => name.replace(/\d+/g, "{id}"),
- * });
- * await using locks = new MemoryLock();
- * await locks.request("orders:42", () => {}); // spans and metrics of "orders:{id}"
- * ```
- *
  * @module
  */
 import { type Channel, subscribe, tracingChannel, unsubscribe } from "node:diagnostics_channel";
@@ -79,6 +67,18 @@ export interface InstrumentLocksOptions {
  * The span `holdfast.acquire` is active during the call, so that a client's own span of its first request is
  * inside. The span `holdfast.hold`, from the grant to the release or the loss, has the same parent. If a call
  * waits for over 100 ms, `query()` is sent once, for the label of the holder.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { instrumentLocks } from "@holdfast/lock/otel";
+ *
+ * using _instrumented = instrumentLocks({
+ *   nameTemplate: (name) => name.replace(/\d+/g, "{id}"),
+ * });
+ * await using locks = new MemoryLock();
+ * await locks.request("orders:42", () => {}); // spans and metrics of "orders:{id}"
+ * ```
  *
  * @param options Name templates, and providers.
  * @returns Disposal unsubscribes, and ends the spans of what is still under way.

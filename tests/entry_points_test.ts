@@ -105,7 +105,7 @@ Deno.test("deno.json: every entry point can be imported by URL without a configu
   }
 });
 
-Deno.test("deno.json: published files import only relative paths, node: and one npm: package; ./http/nestjs also those of Nest", () => {
+Deno.test("deno.json: published files import only relative paths, node: and one npm: package; ./http/nestjs also those of Nest, ./otel that of OpenTelemetry", () => {
   const specifiers: string[] = [];
   for (const path of published("")) {
     const text = Deno.readTextFileSync(new URL(path, ROOT)).replace(/^\s*\*.*$/gm, "");
@@ -120,6 +120,7 @@ Deno.test("deno.json: published files import only relative paths, node: and one 
     "http/internal/nest_run_once.ts npm:@nestjs/common@x",
     "http/nestjs.ts npm:@nestjs/common@x",
     "http/nestjs.ts npm:rxjs@^7.1.0",
+    "otel/mod.ts npm:@opentelemetry/api@^1.9.0",
     "zookeeper/connection/client_module.ts npm:node-zookeeper-client@1.1.3",
   ]);
 });
