@@ -153,6 +153,22 @@ const SCENES: Readonly<Record<string, Scene>> = {
   },
 };
 
+Deno.test("calls of one instance that wait for one lock share the query for its holder", async () => {
+  await using locks = new FakeLock({ disposeTimeoutMs: 0 });
+  locks.holdElsewhere("n", { label: "host-b" });
+  using events = traceEvents();
+  using late = locks.delayAnswers(undefined, { requests: ["query"] });
+  const beganMs = performance.now();
+  const calls = Array.from({ length: 16 }, () => locks.acquire("n"));
+  await waitUntil("the holder is asked for", () => locks.counts("n").query > 0);
+  // All of them ask 100 ms after their wait began, and the answer is not there yet.
+  await waitUntil("all have waited", () => performance.now() - beganMs > 200);
+  late.end();
+  await waitUntil("all know the holder", () => events.of("blocked").length === calls.length);
+  assertEquals(locks.counts("n").query, 1);
+  calls.forEach((call) => call.catch(() => {}));
+});
+
 /** The events until now. */
 function frozen(events: TracedEvents): TracedEvents {
   const order = events.order();
