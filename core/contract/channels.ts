@@ -100,7 +100,7 @@ export interface HoldEvent {
   readonly label?: string;
   /** The fencing token of the lease. */
   readonly fencingToken: bigint;
-  /** The call that was granted the lock, if somebody listened to it; its `waitedMs` is that until the grant. */
+  /** The call that was granted the lock, if somebody listened to it; at the grant, its `waitedMs` is that until then. */
   readonly call?: AcquireEvent;
   /** How long, in ms, the lease has been held until this event. Left out if nobody listened to its grant. */
   readonly heldMs?: number;
