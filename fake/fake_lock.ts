@@ -36,7 +36,7 @@ import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/gra
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
+import { describedWaiter, LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { FakeClock } from "./fake_clock.ts";
@@ -569,7 +569,7 @@ export class FakeLock implements DistributedLock {
     );
     const nowMs = this.#clock.now();
     const waiters = this.#queue.waiters(name, maxWaiters)
-      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
+      .map((waiter) => describedWaiter(waiter, nowMs));
     return {
       name,
       holders: holds.slice(0, MAX_HOLDERS).map(({ mode, label, fencingToken, endMs }) => ({

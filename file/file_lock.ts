@@ -36,7 +36,12 @@ import type {
 } from "../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import { LocalQueue, type LocalWaiter, type Turn } from "../core/lease/local_queue.ts";
+import {
+  describedWaiter,
+  LocalQueue,
+  type LocalWaiter,
+  type Turn,
+} from "../core/lease/local_queue.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -188,7 +193,7 @@ export class FileLock implements DistributedLock {
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
-    this.#fileWaiters.set(name, { sinceMs: performance.now(), label });
+    this.#fileWaiters.set(name, { mode: "exclusive", sinceMs: performance.now(), label });
     this.#queue.countAhead(name, 1);
     try {
       notify?.({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
@@ -301,7 +306,7 @@ export class FileLock implements DistributedLock {
     const nowMs = performance.now();
     const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)
-      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
+      .map((waiter) => describedWaiter(waiter, nowMs));
     const holders = holder ? [holder] : [];
     const waiterCount = this.#waiterCount(name);
     return { name, holders, holderCount: holders.length, waiters, waiterCount };

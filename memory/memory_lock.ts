@@ -29,7 +29,7 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime, STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import { LinkedSet } from "../core/lease/linked_set.ts";
-import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
+import { describedWaiter, LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -155,7 +155,7 @@ export class MemoryLock implements DistributedLock {
     const held = this.#held.get(name);
     const nowMs = performance.now();
     const waiters = this.#queue.waiters(name, maxWaiters)
-      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
+      .map((waiter) => describedWaiter(waiter, nowMs));
     return {
       name,
       holders: held?.take(MAX_HOLDERS).map(described) ?? [],

@@ -237,6 +237,8 @@ export interface LockHolder {
 
 /** A waiter for a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockWaiter {
+  /** Whether it wants the lock alone. */
+  mode?: LockMode;
   /** The label of the call that waits, or of its strategy instance. */
   label?: string;
   /** How long, in ms, it has waited. */

@@ -22,6 +22,7 @@ import { requestSuite } from "./request.ts";
 import { setsSuite } from "./sets.ts";
 import { stealSuite } from "./steal.ts";
 import { waitingSuite } from "./waiting.ts";
+import { webLocksSuite } from "./web_locks.ts";
 
 const ALL = [
   exclusionSuite,
@@ -31,6 +32,7 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  webLocksSuite,
   modesSuite,
   nestingSuite,
   stealSuite,

@@ -83,6 +83,7 @@ const AROUND_HANDLERS: Table = {
   ],
   "lock_service/": ["lock_service/", "http/shared/", "core/"],
   "fencing/": ["fencing/", "http/shared/", "redis/client.ts", "core/"],
+  "web_locks/": ["web_locks/", "core/"],
 };
 
 // For tests of users: nothing that runs in production may import it.

@@ -75,6 +75,12 @@ export const TABLES: readonly OptionTable[] = [
     title: "attach() of RedisLock",
     of: ["AttachOptions", "AttachableLeaseOptions", "LeaseOptions"],
   },
+  { title: "webLocks()", of: ["WebLocksOptions"] },
+  {
+    title: "request() of webLocks()",
+    text: "Unknown options are ignored here.",
+    of: ["WebLockOptions"],
+  },
   {
     title: "Web handlers",
     text:
