@@ -21,12 +21,14 @@ import {
   ACQUIRE_OPTIONS,
   readAcquireOptions,
   readMaxWaiters,
+  readPrefix,
 } from "../core/contract/call_options.ts";
 import { BACKGROUND_CLOCK, instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AcquireOptions,
-  DistributedLock,
   Lease,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockHolder,
   LockSnapshot,
@@ -92,7 +94,7 @@ const BRIEF_LOCK_TRIES = 20;
  * await Deno.remove(dir, { recursive: true });
  * ```
  */
-export class FileLock implements DistributedLock {
+export class FileLock implements ListableLock {
   /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "process",
@@ -101,6 +103,7 @@ export class FileLock implements DistributedLock {
     attach: false,
     shared: false,
     limit: false,
+    list: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -310,6 +313,23 @@ export class FileLock implements DistributedLock {
     const holders = holder ? [holder] : [];
     const waiterCount = this.#waiterCount(name);
     return { name, holders, holderCount: holders.length, waiters, waiterCount };
+  }
+
+  /**
+   * Lists the names of all lock files: those that are held, were held in the last second, or are kept. It reads
+   * a part of each file. See {@linkcode ListableLock.list}.
+   */
+  list(options: ListOptions = {}): AsyncIterable<string> {
+    const prefix = readPrefix(options);
+    this.#lifetime.throwIfEnded();
+    return this.#names(prefix);
+  }
+
+  async *#names(prefix: string): AsyncGenerator<string> {
+    for await (const name of this.#directory.names(`${prefix}*`)) {
+      this.#lifetime.ended.throwIfAborted();
+      if (name.startsWith(prefix)) yield name;
+    }
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */

@@ -8,6 +8,7 @@
 import type {
   DistributedLock,
   Lease,
+  ListableLock,
   LockMode,
   RequestOptions,
 } from "../core/contract/distributed_lock.ts";
@@ -112,14 +113,16 @@ export interface WebLocks {
     callback: (lock: WebLock | null) => T | Promise<T>,
   ): Promise<T>;
   /**
-   * Reads who holds locks and who waits. It sees all requests of this object that were made before.
+   * Reads who holds locks and who waits. It sees all requests of this object that were made before. Without a
+   * name it lists the locks, and then reads one after the other: what the strategy's `list()` costs, and a
+   * request for each.
    *
-   * @param name The name of one lock.
-   * @throws {DOMException} `NotSupportedError` without a name.
+   * @param name The name of one lock; all of them if left out.
+   * @throws {DOMException} `NotSupportedError` without a name, unless the strategy's `capabilities.list` is true.
    * @throws {LockUnavailableError} In an outage of the service.
    * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
-  query(name: string): Promise<WebLockSnapshot>;
+  query(name?: string): Promise<WebLockSnapshot>;
 }
 
 /**
@@ -214,10 +217,25 @@ class LocksOfClient implements WebLocks {
   }
 
   readonly query = async (name?: string): Promise<WebLockSnapshot> => {
-    if (name === undefined) throw notSupported("Cannot query the locks of all names: pass a name");
+    if (name === undefined && !isListable(this.#locks)) {
+      throw notSupported("Cannot query all locks: this strategy cannot list them, so pass a name");
+    }
     await Promise.all(this.#unanswered);
-    return await this.#read(lockName(`${name}`));
+    if (name !== undefined) return await this.#read(lockName(`${name}`));
+    const all: WebLockSnapshot = { held: [], pending: [] };
+    for (const lock of await this.#list()) {
+      const { held, pending } = await this.#read(lock);
+      all.held.push(...held);
+      all.pending.push(...pending);
+    }
+    return all;
   };
+
+  async #list(): Promise<Set<string>> {
+    const names = new Set<string>();
+    if (isListable(this.#locks)) { for await (const name of this.#locks.list()) names.add(name); }
+    return names;
+  }
 
   async #read(lock: string): Promise<WebLockSnapshot> {
     const { holders, waiters } = await this.#locks.query(lock);
@@ -229,6 +247,10 @@ class LocksOfClient implements WebLocks {
       })),
     };
   }
+}
+
+function isListable(locks: DistributedLock): locks is ListableLock {
+  return locks.capabilities.list;
 }
 
 /** The error of a request whose lease is lost. */

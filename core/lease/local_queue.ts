@@ -170,9 +170,20 @@ export class LocalQueue {
     return this.#grant(line, EXCLUSIVE);
   }
 
+  /** The names that have a turn or a waiter. */
+  names(): string[] {
+    return [...this.#lines.keys()];
+  }
+
   /** The first waiters of a name, first in line first. */
   waiters(name: string, max: number = Infinity): LocalWaiter[] {
     return this.#lines.get(name)?.waiters.take(max) ?? [];
+  }
+
+  /** The same, as `query()` shows them. */
+  described(name: string, max: number): LockWaiter[] {
+    const nowMs = this.#clock.now();
+    return this.waiters(name, max).map((waiter) => describedWaiter(waiter, nowMs));
   }
 
   waiterCount(name: string): number {

@@ -278,6 +278,21 @@ export function decodeQuery(reply: unknown): QueryAnswer {
   };
 }
 
+/** A part of the keys of a server. */
+export interface ScanAnswer {
+  /** Where the next part begins; {@linkcode SCAN_START} at the end. */
+  readonly cursor: string;
+  readonly keys: readonly string[];
+}
+
+/** The cursor of the first part. */
+export const SCAN_START = "0";
+
+export function decodeScan(reply: unknown): ScanAnswer {
+  const [cursor, keys] = items(reply);
+  return { cursor: String(cursor), keys: items(keys).map(String) };
+}
+
 function textOrNull(item: unknown): string | null {
   return item === null || item === undefined || item === false ? null : String(item);
 }

@@ -14,6 +14,7 @@ import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
 import { countLine } from "./counts.ts";
 import type { Harness } from "./harness.ts";
+import { listSuite } from "./list.ts";
 import { lossSuite } from "./loss.ts";
 import { modesSuite } from "./modes.ts";
 import { nestingSuite } from "./nesting.ts";
@@ -33,6 +34,7 @@ const ALL = [
   fencingSuite,
   requestSuite,
   webLocksSuite,
+  listSuite,
   modesSuite,
   nestingSuite,
   stealSuite,

@@ -66,6 +66,7 @@ export const TABLES: readonly OptionTable[] = [
     of: ["RequestOptions"],
   },
   { title: "query()", of: ["QueryOptions"] },
+  { title: "list()", of: ["ListOptions"] },
   {
     title: "acquire(), tryAcquire() and request() of RedisLock",
     text: "Also those above.",
