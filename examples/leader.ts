@@ -12,12 +12,7 @@
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import {
-  type DistributedLock,
-  type Lease,
-  LeaseLostError,
-  LockUnavailableError,
-} from "@holdfast/lock";
+import { lead, type LeaderChange } from "@holdfast/lock/recipes";
 import { FencedStore } from "./fenced_store.ts";
 import { chooseBackend, openLock } from "./open_lock.ts";
 
@@ -27,36 +22,6 @@ The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT
   --db FILE     where to write (in the temporary directory by default)
   --every-ms N  how often to write (200 by default)
   --help        print this text`;
-
-/** Waits for the lock and runs `work` under it, again and again, until `stop` aborts. */
-export async function leadInTurn(
-  locks: DistributedLock,
-  name: string,
-  work: (lease: Lease, signal: AbortSignal) => Promise<void>,
-  stop: AbortSignal,
-): Promise<void> {
-  while (!stop.aborted) {
-    try {
-      await using lease = await locks.acquire(name, { signal: stop, onWait: sayOnce() });
-      await work(lease, AbortSignal.any([lease.signal, stop]));
-    } catch (error) {
-      if (stop.aborted) return;
-      const isOver = error instanceof LeaseLostError || error instanceof LockUnavailableError;
-      if (!isOver) throw error;
-      console.log(error.message);
-      await pause(1_000, undefined, { signal: stop }).catch(() => {}); // then wait for the lock again
-    }
-  }
-}
-
-/** Says that this process waits; the lock may call it again when it knows more. */
-function sayOnce(): () => void {
-  let isSaid = false;
-  return () => {
-    if (!isSaid) console.log("Waiting to lead");
-    isSaid = true;
-  };
-}
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -73,16 +38,19 @@ async function main(): Promise<void> {
   }
   using store = new FencedStore(values.db);
   await using open = await openLock(chooseBackend());
-  await leadInTurn(open.locks, "leader", async (lease, signal) => {
-    console.log(`Leading under token ${lease.fencingToken}`);
+  const onChange = (change: LeaderChange) => {
+    if (change.state === "waiting") console.log("Waiting to lead");
+    if (change.state === "leading") console.log(`Leading under token ${change.lease.fencingToken}`);
+    if (change.state === "lost" && !stop.signal.aborted) console.log(String(change.reason));
+  };
+  await lead(open.locks, "leader", async (lease, signal) => {
     while (!signal.aborted) {
       lease.throwIfLost(); // after a suspension, the signal may not have aborted yet
       if (!store.write("leader", `${Deno.pid}`, lease.fencingToken)) break; // a later leader has written
       await pause(Number(values["every-ms"]), undefined, { signal }).catch(() => {});
     }
     lease.throwIfLost(); // a later leader has written before this one knew of its loss
-    signal.throwIfAborted();
-  }, stop.signal);
+  }, { signal: stop.signal, onChange });
 }
 
 if (import.meta.main) await main();

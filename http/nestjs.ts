@@ -31,6 +31,7 @@ import { LockSetupError } from "../core/contract/errors.ts";
 import { LockedCall, type ResultSource } from "./internal/nest_call.ts";
 import { LockedResponse } from "./internal/node_response.ts";
 import { type ShieldedResponse, shieldOf } from "./internal/node_shield.ts";
+import { LOCKS } from "./internal/nest_run_once.ts";
 import {
   checkLock,
   type HoldOptions,
@@ -44,6 +45,7 @@ import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./shared/problem.ts";
 
 export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export { LOCKS, type NestRunOnceOptions, RunOnce } from "./internal/nest_run_once.ts";
 export type { ResultObserver, ResultSource } from "./internal/nest_call.ts";
 
 /** The parts of Nest's `ExecutionContext` that are used. */
@@ -88,12 +90,6 @@ export interface NestLockOptions<Request = NestLockRequest> extends HoldOptions,
   /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[request: Request]>;
 }
-
-/**
- * The token of the lock that {@linkcode Lock} uses:
- * `{ provide: LOCKS, useFactory: () => new RedisLock(…) }`. Without it, the application does not start.
- */
-export const LOCKS: symbol = Symbol.for("@holdfast/lock/LOCKS");
 
 /** The parts of a response of Express or Fastify that are used. */
 interface PlatformResponse {

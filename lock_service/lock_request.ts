@@ -3,7 +3,12 @@
  *
  * @module
  */
-import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/contract/options.ts";
+import {
+  checkName,
+  MAX_OWNER_ID_LENGTH,
+  MIN_TTL_MS,
+  SHARED_OWNER_ID,
+} from "../core/contract/options.ts";
 import { isHttpError } from "../http/shared/problem.ts";
 import type { NodeResponse } from "../http/shared/server.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
@@ -49,6 +54,7 @@ export async function ownerOf(
   }
   const principal = await principalOf(lockRequest, { action, key: name });
   const ownerId = `${encodeURIComponent(principal)}:${id}`;
+  if (ownerId === SHARED_OWNER_ID) throw badRequest("This id is reserved: choose another one");
   if (ownerId.length > MAX_OWNER_ID_LENGTH) {
     throw new Error(
       `Cannot use the principal of 'authorize' as it is too long: with the id, an owner id of ` +

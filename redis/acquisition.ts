@@ -40,12 +40,13 @@ import type {
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
-import type { HeldLeases, Holder } from "./held_leases.ts";
+import type { HeldLeases, Holder, KnownGrant } from "./held_leases.ts";
 import {
   type Ask,
   ASK_LIFE_MS,
   type AskAnswer,
   type AskMode,
+  leaseMode,
   type Queued,
   type Refused,
   TOMBSTONE_MS,
@@ -115,6 +116,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly value: string;
   readonly ttlMs: number;
   readonly mode: AskMode;
+  readonly limit: number | null;
   readonly victimDigest: string;
   readonly inbox: Ask["inbox"];
   ticket = 0;
@@ -162,6 +164,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.value = terms.value;
     this.ttlMs = terms.ttlMs;
     this.mode = terms.mode;
+    this.limit = terms.limit;
     this.victimDigest = terms.victimDigest;
     this.inbox = context.waiters.inbox;
   }
@@ -285,7 +288,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (state !== "granted") return;
     // `onGrant()` ends an earlier lease of this owner id: then a clean-up must not free the lock.
     if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
-    held.onGrant(lock, this.value, answer.fencingToken);
+    held.onGrant(lock, this.#granted(answer.fencingToken));
     if (this.mode !== "steal") waiters.onAnsweredGrant(this, answer.otherWaiters);
   }
 
@@ -469,24 +472,21 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     const { engine, held } = this.#context;
-    if (held.hasLater(this.keys.lock, fencingToken)) return;
+    const granted = this.#granted(fencingToken);
+    if (held.hasLater(this.keys.lock, granted)) return;
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
     const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
-    const grant: Grant = {
-      ...this.#terms,
-      mode: "exclusive",
-      fencingToken,
-      sent,
-      startMs,
-      ttlMs,
-      validMs,
-    };
+    const grant: Grant = { ...this.#terms, ...granted, sent, startMs, ttlMs, validMs };
     const lease = engine.open(grant, this);
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
     held.add(this.keys.lock, this, lease);
     this.#enter("over");
+  }
+
+  #granted(fencingToken: bigint): KnownGrant {
+    return { value: this.value, mode: leaseMode(this.limit), fencingToken };
   }
 
   onLaterGrant(value: string): void {
@@ -560,7 +560,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     const untilMs = clock.now() + this.ttlMs + TOMBSTONE_MS;
     for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
       // The lock may have been taken over from an earlier lease of the owner id.
-      const keepsLock = this.#keepsLock || this.mode === "attach" || outlivesDisposal ||
+      const keepsLock = this.#keepsLock || this.mode === "attach" ||
+        (outlivesDisposal && this.ownerTurn !== null) || // an id of ours has no earlier lease
         held.isHeldUnder(this.keys.lock, ownerId);
       const tombstoneMs = this.#tombstoneMs(commands.client.epoch);
       try {

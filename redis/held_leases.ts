@@ -1,10 +1,11 @@
 /**
  * The leases of each lock on one client: a later grant ends the earlier lease in the same process at
- * once. How leases elsewhere are notified is in `waiting/waiters.ts`.
+ * once, unless both are shared. How leases elsewhere are notified is in `waiting/waiters.ts`.
  *
  * @module
  */
 import type { ManagedLease } from "../core/lease/lease.ts";
+import type { LockMode } from "../core/contract/distributed_lock.ts";
 import type { RedisClient } from "./client.ts";
 
 export interface Holder {
@@ -13,71 +14,112 @@ export interface Holder {
   onLaterGrant(value: string): void;
 }
 
+/** A grant of a lock. */
+export interface KnownGrant {
+  readonly value: string;
+  readonly mode: LockMode;
+  readonly fencingToken: bigint;
+}
+
 interface HeldLease {
   readonly holder: Holder;
   readonly lease: ManagedLease;
   readonly instance: HeldLeases;
 }
 
-/** By lock key. All `RedisLock`s on one client share them. */
-const leasesOf = new WeakMap<RedisClient, Map<string, HeldLease>>();
+/** The leases on one client. */
+interface Leases {
+  /** The last exclusive lease of each lock, by lock key. */
+  readonly exclusive: Map<string, HeldLease>;
+  /** The shared leases of each lock, by lock key and owner value. */
+  readonly shared: Map<string, Map<string, HeldLease>>;
+}
+
+/** All `RedisLock`s on one client share them. */
+const leasesOf = new WeakMap<RedisClient, Leases>();
 
 /** The leases of one `RedisLock`, which knows those of others on the same client. */
 export class HeldLeases {
-  readonly #all: Map<string, HeldLease>;
+  readonly #all: Leases;
 
   constructor(client: RedisClient) {
-    this.#all = leasesOf.get(client) ?? new Map();
+    this.#all = leasesOf.get(client) ?? { exclusive: new Map(), shared: new Map() };
     leasesOf.set(client, this.#all);
   }
 
-  /** The lock was granted to `value`. If an earlier grant has a lease here, that lease is stolen. */
-  onGrant(lockKey: string, value: string, fencingToken: bigint): void {
-    const held = this.#all.get(lockKey);
-    if (held === undefined || held.holder.value === value) return;
-    if (held.lease.fencingToken < fencingToken) held.holder.onLaterGrant(value);
+  /** The lock was granted. The leases here that an earlier grant has, and that cannot share it, are stolen. */
+  onGrant(lockKey: string, { value, mode, fencingToken }: KnownGrant): void {
+    const { exclusive, shared } = this.#all;
+    const held = exclusive.get(lockKey);
+    if (held !== undefined && held.holder.value !== value) {
+      if (held.lease.fencingToken < fencingToken) held.holder.onLaterGrant(value);
+    }
+    if (mode === "shared" || shared.size === 0) return;
+    for (const { holder, lease } of [...(shared.get(lockKey)?.values() ?? [])]) {
+      if (lease.fencingToken < fencingToken) holder.onLaterGrant(value);
+    }
   }
 
   onStolen(lockKey: string, value: string): void {
-    if (this.has(lockKey, value)) this.#all.get(lockKey)?.lease.lose("stolen");
+    this.#find(lockKey, value)?.lease.lose("stolen");
   }
 
   /** The lock is not held under this owner id, by the answer to a later ask of this `RedisLock`. */
   onDenied(lockKey: string, ownerId: string): void {
-    const held = this.#all.get(lockKey);
+    const held = this.#all.exclusive.get(lockKey);
     if (held?.instance === this && held.lease.ownerId === ownerId) held.lease.lose("stolen");
   }
 
-  /** Whether the last lease of the lock is that of this owner value, released perhaps, but unanswered. */
+  /** Whether a lease of this owner value is known here, released perhaps, but unanswered. */
   has(lockKey: string, value: string): boolean {
-    return this.#all.get(lockKey)?.holder.value === value;
+    return this.#find(lockKey, value) !== undefined;
   }
 
-  /** Whether a lease of the lock under this owner id still counts here. */
+  /** Whether a lease of the lock under this owner id still counts here. A shared one is never taken over. */
   isHeldUnder(lockKey: string, ownerId: string): boolean {
-    const lease = this.#all.get(lockKey)?.lease;
+    const lease = this.#all.exclusive.get(lockKey)?.lease;
     return lease !== undefined && lease.ownerId === ownerId && lease.remainingMs > 0;
   }
 
-  /** Whether a later grant than this one has a lease here. */
-  hasLater(lockKey: string, fencingToken: bigint): boolean {
-    const lease = this.#all.get(lockKey)?.lease;
-    return lease !== undefined && lease.fencingToken > fencingToken && lease.remainingMs > 0;
+  /** Whether a later grant than this one, which could not share the lock with it, has a lease here. */
+  hasLater(lockKey: string, { mode, fencingToken }: Omit<KnownGrant, "value">): boolean {
+    const isLater = ({ lease }: HeldLease) =>
+      lease.fencingToken > fencingToken && lease.remainingMs > 0;
+    const last = this.#all.exclusive.get(lockKey);
+    if (last !== undefined && isLater(last)) return true;
+    if (mode === "shared" || this.#all.shared.size === 0) return false;
+    return [...(this.#all.shared.get(lockKey)?.values() ?? [])].some(isLater);
   }
 
   /** Adds a lease that was just opened. A later grant may have been answered since: then it is stolen. */
   add(lockKey: string, holder: Holder, lease: ManagedLease): void {
-    const last = this.#all.get(lockKey);
-    if (last !== undefined) {
-      if (this.hasLater(lockKey, lease.fencingToken)) return holder.onLaterGrant(last.holder.value);
-      this.onGrant(lockKey, holder.value, lease.fencingToken);
+    const { exclusive, shared } = this.#all;
+    const { mode, fencingToken } = lease;
+    const last = exclusive.get(lockKey);
+    const isFirst = last === undefined && shared.size === 0;
+    if (!isFirst) {
+      const grant = { value: holder.value, mode, fencingToken };
+      if (this.hasLater(lockKey, grant)) {
+        return holder.onLaterGrant(last?.holder.value ?? "");
+      }
+      this.onGrant(lockKey, grant);
     }
-    this.#all.set(lockKey, { holder, lease, instance: this });
+    const held = { holder, lease, instance: this };
+    if (mode === "exclusive") {
+      shared.delete(lockKey);
+      exclusive.set(lockKey, held);
+    } else {
+      exclusive.delete(lockKey);
+      shared.set(lockKey, (shared.get(lockKey) ?? new Map()).set(holder.value, held));
+    }
   }
 
   /** Removes the lease of an owner value. Does nothing if a later lease has replaced it. */
   remove(lockKey: string, value: string): void {
-    if (this.#all.get(lockKey)?.holder.value === value) this.#all.delete(lockKey);
+    const { exclusive, shared } = this.#all;
+    if (exclusive.get(lockKey)?.holder.value === value) exclusive.delete(lockKey);
+    const leases = shared.get(lockKey);
+    if (leases?.delete(value) && leases.size === 0) shared.delete(lockKey);
   }
 
   get count(): number {
@@ -85,12 +127,18 @@ export class HeldLeases {
   }
 
   clear(): void {
-    for (const lockKey of this.#own()) this.#all.delete(lockKey);
+    for (const [lockKey, { holder }] of this.#own()) this.remove(lockKey, holder.value);
   }
 
-  #own(): string[] {
-    return [...this.#all].filter(([, { instance }]) => instance === this).map(([lockKey]) =>
-      lockKey
+  #find(lockKey: string, value: string): HeldLease | undefined {
+    const held = this.#all.exclusive.get(lockKey);
+    return held?.holder.value === value ? held : this.#all.shared.get(lockKey)?.get(value);
+  }
+
+  #own(): [lockKey: string, held: HeldLease][] {
+    const shared = [...this.#all.shared].flatMap(([lockKey, leases]) =>
+      Array.from(leases.values(), (held): [string, HeldLease] => [lockKey, held])
     );
+    return [...this.#all.exclusive, ...shared].filter(([, { instance }]) => instance === this);
   }
 }

@@ -52,6 +52,17 @@ export interface RedisLockOptions extends StrategyOptions {
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
+/**
+ * The nonce of all calls under chosen owner ids, for `redlock/`: it makes a new id for each lock, and must know
+ * what the key holds. Not an option of users: tables do not see symbols.
+ */
+export const OWN_NONCE: unique symbol = Symbol("the nonce of calls under chosen owner ids");
+
+/** Options of `redlock/`. */
+export interface OwnNonceOptions extends RedisLockOptions {
+  readonly [OWN_NONCE]?: string;
+}
+
 export const REDIS_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
   ttlMs: ttl(10_000),

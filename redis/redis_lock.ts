@@ -7,6 +7,7 @@
 import { ANSWER_WITHIN_MS, BoundedWaits, unanswered } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
+  modeOf,
   readAttachableOptions,
   readAttachOptions,
   readMaxWaiters,
@@ -40,10 +41,15 @@ import { NoAnswerError, OutageBudget, RETRY_MS } from "../core/time/outage_budge
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
-import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "./options.ts";
+import {
+  OWN_NONCE,
+  type OwnNonceOptions,
+  REDIS_LOCK_OPTIONS,
+  type RedisLockOptions,
+} from "./options.ts";
 import { canList, checkListable, listNames } from "./listing.ts";
 import { OwnerCalls } from "./owner_calls.ts";
-import type { AskMode, QueryAnswer } from "./protocol/wire.ts";
+import { type AskMode, NO_LIMIT, type QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure } from "./protocol/failures.ts";
 import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./protocol/keys.ts";
@@ -55,8 +61,8 @@ const CAPABILITIES = {
   endsBy: "ttl",
   steal: true,
   attach: true,
-  shared: false,
-  limit: false,
+  shared: true,
+  limit: true,
 } as const;
 /** How often a steal is tried while the holder changes. */
 const MAX_STEALS = 20;
@@ -117,6 +123,7 @@ export class RedisLock implements AttachableLock, ListableLock {
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
   readonly #options: ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
+  readonly #ownNonce: string | undefined;
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
@@ -145,12 +152,14 @@ export class RedisLock implements AttachableLock, ListableLock {
     }
     const read = this.#options = readTable("new RedisLock()", options, REDIS_LOCK_OPTIONS);
     this.capabilities = Object.freeze({ ...CAPABILITIES, list: canList(client, read.keyPrefix) });
+    this.#ownNonce = (options as OwnNonceOptions)[OWN_NONCE];
     this.#lifetime = new Lifetime(read);
     const { unavailableAfterMs, ttlMs } = read;
     const { warnings, ended } = this.#lifetime;
     const clock = this.#timer;
     const engine = new LeaseEngine(clock, read.onRenewalLate);
-    const commands = new RedisCommands(client, { ...read, clock, warnings });
+    const { background } = engine;
+    const commands = new RedisCommands(client, { ...read, clock, background, warnings });
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
@@ -204,15 +213,19 @@ export class RedisLock implements AttachableLock, ListableLock {
     const keys = this.#keys(name);
     const { ownerId: chosen, label = this.#lifetime.label, signal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
+    const limit = modeOf(options) === "shared" ? options.limit ?? NO_LIMIT : null;
     const ownerId = chosen ?? makeOwnerId(label);
     const { nonce } = this.#context.waiters.inbox;
-    const value = chosen === undefined ? ownerValue(ownerId, nonce) : ownerValue(ownerId);
+    const value = chosen === undefined
+      ? ownerValue(ownerId, nonce)
+      : ownerValue(ownerId, this.#ownNonce);
     const terms: AcquisitionTerms = {
       name,
       keys,
       ownerId,
       value,
       mode,
+      limit,
       victimDigest,
       ttlMs,
       autoRenew,
@@ -382,8 +395,17 @@ function isClosedForGood(client: RedisClient): boolean {
 /** Makes a snapshot from the server's answer. Shows labels only: an owner id is a secret. */
 function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken, waiterCount } = answer;
-  const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
+  const waiters = answer.waiters.map(({ value, waitedMs, mode }) => ({
+    ...{ mode, ...labelled(value), waitedMs },
+  }));
   if (value === null) return { name, holders: [], holderCount: 0, waiters, waiterCount };
+  if (answer.shared !== null) {
+    const { holders: sharing, holderCount } = answer.shared;
+    const holders = sharing.map(({ value, leftMs }): LockHolder => {
+      return { mode: "shared", ...labelled(value), remainingMs: leftMs };
+    });
+    return { name, holders, holderCount, waiters, waiterCount };
+  }
   const holder: LockHolder = {
     mode: "exclusive",
     ...labelled(value),

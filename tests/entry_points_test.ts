@@ -24,10 +24,13 @@ const EXPORTS: Record<string, string[]> = {
   "./http/fastify": ["fastifyLock"],
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],
-  "./http/nestjs": ["Lock", "LockInterceptor", "HeldLease"],
+  "./http/nestjs": ["Lock", "LockInterceptor", "HeldLease", "RunOnce"],
   "./lock-service": ["lockRoutes"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
   "./testing": ["FakeLock", "FakeClock"],
+  "./recipes": ["runOnce", "lead"],
+  "./adapters/node-cron": ["runCoordinator"],
+  "./redlock": ["Redlock", "Lock", "ExecutionError", "ResourceLockedError"],
 };
 
 interface Configuration {
@@ -114,6 +117,7 @@ Deno.test("deno.json: published files import only relative paths, node: and one 
   }
   const foreign = specifiers.filter((specifier) => !specifier.includes(" node:"));
   assertEquals(foreign.toSorted(), [
+    "http/internal/nest_run_once.ts npm:@nestjs/common@x",
     "http/nestjs.ts npm:@nestjs/common@x",
     "http/nestjs.ts npm:rxjs@^7.1.0",
     "zookeeper/connection/client_module.ts npm:node-zookeeper-client@1.1.3",

@@ -251,12 +251,22 @@ export function label<Default extends string | undefined = undefined>(
   return text({ min: 1, max: MAX_LABEL_LENGTH, isOneLine: true }, otherwise);
 }
 
+const OWNER_TEXT = text({ min: 1, max: MAX_OWNER_ID_LENGTH, isOneLine: true });
+
+/** The owner id that stands for all holders of a shared lock. */
+export const SHARED_OWNER_ID = "holdfast:shared";
+
 /** The rule of an owner id that a caller chooses. */
-export const OWNER_ID: Rule<undefined> = text({
-  min: 1,
-  max: MAX_OWNER_ID_LENGTH,
-  isOneLine: true,
-});
+export const OWNER_ID: Rule<undefined> = {
+  default: undefined,
+  check: (what, value) => {
+    OWNER_TEXT.check(what, value);
+    if (value !== SHARED_OWNER_ID) return;
+    throw new RangeError(
+      badValue(what, "another one", `${JSON.stringify(value)}, which is reserved`),
+    );
+  },
+};
 
 const NAME = text({ min: 1 });
 

@@ -89,6 +89,11 @@ export function deadlineMs(sentMs: number, ttlMs: number, validMs: number): numb
   return sentMs + grantedMs - driftMs(grantedMs);
 }
 
+/** The TTL in ms of a lease that is valid for `validMs`, from when its request is sent. */
+export function ttlLasting(validMs: number): number {
+  return Math.ceil((validMs + 2) / 0.99);
+}
+
 /**
  * Whether the process may have been suspended since `since`: wall time has advanced further than
  * monotonic time, by more than the drift of `ttlMs` (invariant 7). A wall clock that was set forward

@@ -6,6 +6,7 @@
  */
 import type { Clock } from "../../core/time/clock.ts";
 import type { LeaseRequest, RenewAnswer } from "../../core/lease/grant.ts";
+import type { Background } from "../../core/lease/lifetime.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import {
@@ -30,8 +31,8 @@ import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys, slotOf } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
-/** How often a leave is sent until the search for the next waiter is over. Each looks at 64 inboxes. */
-const MAX_SEARCHES = 256;
+/** How often a leave is sent until the search for the next waiters is over. Each looks at 64 of them. */
+const MAX_SEARCHES = 1_024;
 
 /** So many keys a `SCAN` looks at: it takes the server less than a millisecond. */
 const SCAN_KEYS = "1000";
@@ -41,6 +42,8 @@ export interface RedisCommandsOptions {
   readonly commandTimeoutMs: number;
   readonly unavailableAfterMs: number;
   readonly handoff: boolean;
+  /** What disposal waits for: the rest of a search after a leave. */
+  readonly background: Background;
   readonly warnings: Warnings;
 }
 
@@ -137,7 +140,8 @@ export class RedisCommands {
       (reply) => {
         const leave = decodeLeave(reply);
         if (!leave.isNotified) this.#warnOfPublish();
-        return leave.isSearching ? this.#finishSearch(keys, args).then(() => leave) : leave;
+        if (leave.isSearching) this.#options.background.run(() => this.#finishSearch(keys, args));
+        return leave;
       },
       undefined,
       request,
@@ -145,7 +149,7 @@ export class RedisCommands {
   }
 
   /**
-   * Sends a leave until the search for the next waiter is over. If that fails, the next ask of a waiter
+   * Sends a leave until the search for the next waiters is over. If that fails, the next ask of a waiter
    * goes on with the search.
    */
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
@@ -156,7 +160,7 @@ export class RedisCommands {
         if (!leave.isSearching) return;
       }
     } catch {
-      // The caller has its answer already: that of the first leave.
+      // Nobody waits for it: the answer to the caller was that of the first leave.
     }
   }
 

@@ -124,8 +124,10 @@ local function count_members(keys, family)
 return redis.call('ZLEXCOUNT', keys.queue, '[' .. family .. ' ', '(' .. family .. '!')
 end
 local function keep_queue(keys)
-redis.call('PEXPIRE', keys.queue, 90000)
-redis.call('PEXPIRE', keys.waiters, 90000)
+local life_ms, marker_left_ms = 90000, keys.marker_left_ms
+if marker_left_ms then life_ms = math.max(life_ms, marker_left_ms) end
+redis.call('PEXPIRE', keys.queue, life_ms)
+redis.call('PEXPIRE', keys.waiters, life_ms)
 end`;
 
 /** `redis/protocol/scripts/parts/parked.lua` */
@@ -201,6 +203,9 @@ if not record then return nil end
 local ticket, since_ms, claim_ms, inbox = string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
 return tonumber(ticket), since_ms, tonumber(claim_ms), inbox
 end
+local function limit_of(record)
+return tonumber(string.match(record .. ' ', '^%d+ %d+ %d+ [^ ]+ s(%d+) '))
+end
 local function insert_members(keys, ticket, value, inbox)
 local first_ticket = first_of(keys, family_of_inbox(inbox))
 if not first_ticket then first_ticket = ticket end
@@ -266,6 +271,7 @@ end
 last_ticket = math.max(last_ticket, waiter.earlier_ticket, ticket)
 if not since_ms then since_ms = now_ms end
 local record = ticket .. ' ' .. since_ms .. ' ' .. waiter.claim_ms .. ' ' .. waiter.inbox
+if waiter.limit then record = record .. ' s' .. waiter.limit end
 local fields = { 'last_ticket', last_ticket, 'waiter:' .. waiter.value, record }
 renew_inbox(keys, now_ms, waiter, fields)
 local first_ticket = insert_members(keys, ticket, waiter.value, waiter.inbox)
@@ -309,6 +315,16 @@ local function held_reply(keys, now_ms, last_ticket, remaining_ms)
 local waiter_count = 0
 if last_ticket then waiter_count = count_members(keys, 'by_ticket') end
 return { 0, now_ms, remaining_ms, waiter_count }
+end
+local function refused_reply(keys, now_ms, waiter, ticket, holder)
+if ticket then return queued_reply(keys, now_ms, waiter, ticket, holder) end
+return held_reply(keys, now_ms, waiter.last_ticket, holder.remaining_ms)
+end`;
+
+/** `redis/protocol/scripts/parts/generation.lua` */
+const GENERATION_PART = `local function generation_of(lock_value)
+if not lock_value then return nil end
+return string.match(lock_value, '^' .. 'holdfast:shared#' .. '(%x+)$')
 end`;
 
 /** `redis/protocol/scripts/parts/grant_again.lua` */
@@ -343,7 +359,7 @@ end
 local _, _, claim_ms = read_waiter(record)
 return true, {
 value = value, ticket = ticket, inbox = inbox, claim_ms = claim_ms,
-listening = listening, second_member = second_member,
+listening = listening, second_member = second_member, limit = limit_of(record),
 }
 end
 local function can_be_notified(waiter)
@@ -354,26 +370,28 @@ redis.call('ZREM', keys.queue, make_member('next', ticket, inbox))
 redis.call('ZADD', keys.queue, 0, make_member('unheard', ticket, inbox))
 redis.call('HSET', keys.waiters, 'listening:' .. inbox, '0')
 end
-local function find_unheard_waiter(keys, now_ms, looks_left)
-for _ = 1, looks_left do
+local function find_unheard_waiter(keys, now_ms, first_look)
+for look_count = first_look, 64 do
 local _, inbox = first_of(keys, 'unheard')
 if not inbox then return nil, 1 end
 local is_alive, waiter = look_at_inbox(keys, now_ms, inbox)
 if waiter then
 waiter.claim_ms = math.min(waiter.claim_ms, 1000)
-return waiter, 1
+return waiter, 1, look_count
 end
 if not is_alive then park_inbox(keys, now_ms, inbox) end
 end
 return nil, 3
 end
-local function find_next_waiter(keys, now_ms, asker_value)
-for look_count = 1, 64 do
+local function find_next_waiter(keys, now_ms, asker_value, first_look)
+for look_count = first_look, 64 do
 local _, inbox = first_of(keys, 'next')
-if not inbox then return find_unheard_waiter(keys, now_ms, 64 - look_count) end
+if not inbox then return find_unheard_waiter(keys, now_ms, look_count + 1) end
 local is_alive, waiter = look_at_inbox(keys, now_ms, inbox)
 if waiter then
-if waiter.value == asker_value or can_be_notified(waiter) then return waiter, 1 end
+if waiter.value == asker_value or can_be_notified(waiter) then
+return waiter, 1, look_count
+end
 set_aside(keys, waiter.ticket, inbox)
 elseif not is_alive then
 park_inbox(keys, now_ms, inbox)
@@ -385,27 +403,253 @@ local function token_text(token) return string.format('%.0f', token) end
 local function remove_first_waiter(keys, waiter)
 remove_members(keys, waiter.ticket, waiter.value, waiter.inbox, waiter.second_member)
 end
+local function notify_of_grant(keys, waiter, token, now_ms)
+local times = now_ms .. ' ' .. waiter.claim_ms
+local first_line = 'grant' .. ' ' .. token_text(token) .. ' ' .. times
+return notify(waiter.inbox, first_line, waiter.value, keys.lock)
+end
 local function grant_next(keys, waiter, now_ms, now_us)
 remove_first_waiter(keys, waiter)
 local token = grant(keys.lock, keys.token, waiter.value, waiter.claim_ms, now_us)
 write_holder(keys, 'unconfirmed', waiter.inbox, waiter.value)
-local times = now_ms .. ' ' .. waiter.claim_ms
-local first_line = 'grant' .. ' ' .. token_text(token) .. ' ' .. times
-return notify(waiter.inbox, first_line, waiter.value, keys.lock)
+return notify_of_grant(keys, waiter, token, now_ms)
+end`;
+
+/** `redis/protocol/scripts/parts/shared.lua` */
+const SHARED_PART =
+  `local function family_of_holders(generation) return 'holder' .. ' ' .. generation end
+local function member_of(hold)
+return make_member(family_of_holders(hold.generation), hold.expiry_ms, hold.value)
+end
+local function count_holders(keys, generation, after_ms)
+local family = family_of_holders(generation)
+local from, to = '[' .. family .. ' ' .. padded(after_ms + 1), '(' .. family .. '!'
+return redis.call('ZLEXCOUNT', keys.queue, from, to)
+end
+local function list_holders(keys, generation, now_ms, limit)
+local holders, family = {}, family_of_holders(generation)
+local from, to = '[' .. family .. ' ' .. padded(now_ms + 1), '(' .. family .. '!'
+local members = redis.call('ZRANGEBYLEX', keys.queue, from, to, 'LIMIT', 0, limit)
+for _, member in ipairs(members) do
+local expiry_ms, value = read_member(family, member)
+table.insert(holders, { value = value, expiry_ms = expiry_ms })
+end
+return holders
+end
+local function read_hold(keys, value)
+local field = redis.call('HGET', keys.waiters, 'shared:' .. value)
+if not field then return nil end
+local generation, expiry = string.match(field, '^(%x+) (%d+)$')
+return { value = value, generation = generation, expiry_ms = tonumber(expiry) }
+end
+local function is_live(keys, hold, generation, now_ms)
+if not hold or hold.generation ~= generation or hold.expiry_ms <= now_ms then return false end
+local member = '[' .. member_of(hold)
+return redis.call('ZLEXCOUNT', keys.queue, member, member) == 1
+end
+local function write_hold(keys, hold)
+redis.call('ZADD', keys.queue, 0, member_of(hold))
+local field = 'shared:' .. hold.value
+redis.call('HSET', keys.waiters, field, hold.generation .. ' ' .. hold.expiry_ms)
+end
+local function remove_hold(keys, hold)
+redis.call('ZREM', keys.queue, member_of(hold))
+redis.call('HDEL', keys.waiters, 'shared:' .. hold.value)
+end
+local function extend_marker(keys, life_ms)
+if keys.marker_left_ms < life_ms then
+redis.call('PEXPIRE', keys.lock, life_ms)
+keys.marker_left_ms = life_ms
+end
+keep_queue(keys)
+end
+local function extend_hold(keys, hold, ttl_ms, now_ms)
+local life_ms = math.max(ttl_ms, hold.expiry_ms - now_ms)
+extend_marker(keys, life_ms)
+local earlier_member = member_of(hold)
+hold.expiry_ms = now_ms + life_ms
+write_hold(keys, hold)
+if member_of(hold) ~= earlier_member then redis.call('ZREM', keys.queue, earlier_member) end
+local token_life_ms = life_ms + 60000
+if redis.call('PTTL', keys.token) < token_life_ms then
+redis.call('PEXPIRE', keys.token, token_life_ms)
+end
+return life_ms
+end
+local function sweep_holders(keys, generation, now_ms)
+for _, member in ipairs(members_of(keys, 'holder', 2)) do
+local its_generation, expiry, value = string.match(member, '^%l+ (%x+) (%d+) (.*)$')
+if its_generation == generation and is_in_future(expiry, now_ms) then return end
+redis.call('ZREM', keys.queue, member)
+local field = 'shared:' .. value
+if redis.call('HGET', keys.waiters, field) == its_generation .. ' ' .. tonumber(expiry) then
+redis.call('HDEL', keys.waiters, field)
+end
+end
+end`;
+
+/** `redis/protocol/scripts/parts/admit.lua` */
+const ADMIT_PART = `local function begin_round(keys, generation, now_ms, now_us, holder_record)
+local round = {
+generation = generation, now_ms = now_ms, now_us = now_us, holder_record = holder_record,
+holder_count = 0, is_lost = false, look_count = 0, notified = 1,
+}
+if generation then
+round.holder_count = count_holders(keys, generation, now_ms)
+if round.holder_count == 0 then
+round.is_lost = count_holders(keys, generation, 0) == 0
+end
+end
+return round
+end
+local function may_hold(round, limit)
+if not round.generation then return true end
+if not limit or round.is_lost then return false end
+return limit == 0 or round.holder_count < limit
+end
+local function next_token(keys, life_ms, now_us)
+local token = now_us
+local last_token = tonumber(redis.call('GET', keys.token))
+if last_token and last_token >= now_us then token = last_token + 1 end
+local token_life_ms = math.max(redis.call('PTTL', keys.token), life_ms + 60000)
+redis.call('SET', keys.token, token, 'PX', token_life_ms)
+return token
+end
+local function grant_shared(keys, round, value, life_ms)
+local token = next_token(keys, life_ms, round.now_us)
+if not round.generation then
+round.generation = string.format('%08x%08x', math.floor(token / 4294967296), token % 4294967296)
+redis.call('SET', keys.lock, 'holdfast:shared#' .. round.generation, 'PX', life_ms)
+keys.marker_left_ms = life_ms
+if round.holder_record then redis.call('HDEL', keys.waiters, 'holder') end
+end
+local expiry_ms = round.now_ms + life_ms
+write_hold(keys, { value = value, generation = round.generation, expiry_ms = expiry_ms })
+extend_marker(keys, life_ms)
+sweep_holders(keys, round.generation, round.now_ms)
+round.holder_count = round.holder_count + 1
+return token
+end
+local function admit_shared(keys, round, waiter)
+local is_asker = waiter.value == round.asker_value
+local life_ms = waiter.claim_ms
+if is_asker then life_ms = round.asker_ttl_ms end
+local token = grant_shared(keys, round, waiter.value, life_ms)
+remove_first_waiter(keys, waiter)
+if is_asker then
+round.asker_token = token
+elseif notify_of_grant(keys, waiter, token, round.now_ms) == 0 then
+round.notified = 0
+end
+end
+local function admit(keys, round, waiter)
+keep_queue(keys)
+while true do
+if not waiter then
+local progress, look_count
+local first_look = round.look_count + 1
+waiter, progress, look_count = find_next_waiter(
+keys, round.now_ms, round.asker_value, first_look)
+if not waiter then
+round.is_queue_over = progress == 1
+return progress
+end
+round.look_count = look_count
+end
+if not may_hold(round, waiter.limit) then return 1 end
+if not waiter.limit then
+round.notified = grant_next(keys, waiter, round.now_ms, round.now_us)
+round.next_waiter = waiter
+return 1
+end
+admit_shared(keys, round, waiter)
+waiter = nil
+end
+end`;
+
+/** `redis/protocol/scripts/parts/ask_shared.lua` */
+const ASK_SHARED_PART = `local function holder_after(keys, round)
+local holder = round.next_waiter
+if not holder then
+return { value = 'holdfast:shared#' .. round.generation, remaining_ms = keys.marker_left_ms }
+end
+holder.remaining_ms = holder.claim_ms
+return holder
+end
+local function answer_holder(keys, round, waiter, hold)
+local now_ms = round.now_ms
+local life_ms = extend_hold(keys, hold, round.asker_ttl_ms, now_ms)
+if waiter.record then remove_waiter(keys, waiter.value, waiter.record) end
+if waiter.last_ticket and admit(keys, round) == 3 then return { 3, now_ms } end
+local token = tonumber(redis.call('GET', keys.token))
+if not token then token = next_token(keys, life_ms, round.now_us) end
+return { 1, now_ms, life_ms, token, count_others(keys, waiter.inbox) }
+end
+local function answer_shared(keys, round, waiter, ttl_ms, is_waiting)
+local now_ms = round.now_ms
+round.asker_value, round.asker_ttl_ms = waiter.value, ttl_ms
+local hold = read_hold(keys, waiter.value)
+if is_live(keys, hold, round.generation, now_ms) then
+return answer_holder(keys, round, waiter, hold)
+end
+local is_first = not waiter.last_ticket and may_hold(round, waiter.limit)
+local ticket
+if not is_first then
+if is_waiting then ticket = enqueue(keys, now_ms, waiter) end
+if waiter.last_ticket then
+if not round.generation then
+park_lapsed_inbox(keys, now_ms, round.holder_record, waiter.inbox)
+end
+if admit(keys, round) == 3 then return { 3, now_ms } end
+local is_alone = round.is_queue_over and not round.asker_token
+if is_alone then is_first = may_hold(round, waiter.limit) end
+end
+end
+local token = round.asker_token
+if is_first then token = grant_shared(keys, round, waiter.value, ttl_ms) end
+if not token then
+return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))
+end
+return { 1, now_ms, ttl_ms, token, count_others(keys, waiter.inbox) }
+end`;
+
+/** `redis/protocol/scripts/parts/leave_shared.lua` */
+const LEAVE_SHARED_PART =
+  `local function leave_shared(keys, round, owner_value, queue_exists, free_message)
+local outcome, is_freed, progress = 0, false, 1
+local waiter
+keep_queue(keys)
+if queue_exists then
+waiter, progress, round.look_count = find_next_waiter(keys, round.now_ms, nil, 1)
+end
+local hold = read_hold(keys, owner_value)
+if is_live(keys, hold, round.generation, round.now_ms) then
+outcome = 1
+remove_hold(keys, hold)
+round.holder_count = round.holder_count - 1
+is_freed = round.holder_count == 0
+if is_freed then round.generation = nil end
+end
+if waiter and not free_message then return outcome, admit(keys, round, waiter) end
+if is_freed then redis.call('DEL', keys.lock) end
+if waiter and may_hold(round, waiter.limit) then
+round.notified = notify(waiter.inbox, free_message, waiter.value, keys.lock)
+end
+return outcome, progress
 end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "e0d32a228748043db96a740b7280e0569989934a",
+  sha1: "fba1d295a766346a312cf2f653f7ea3db572658d",
   source: [
     GRANT_PART,
     TIME_PART,
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, ttl_text, not_after_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local mode, inbox_words, ttl_ms = ARGV[4], ARGV[5], tonumber(ttl_text)
+local mode, inbox_words, ttl_ms, limit_text = ARGV[4], ARGV[5], tonumber(ttl_text), ARGV[6]
 local now_ms, now_us = server_time()
 if not_after_ms > 0 and now_ms > not_after_ms then return { (-1), now_ms } end
-if redis.call('EXISTS', lock_key, waiters_key) == 0 and mode ~= 'attach' then
+if not limit_text and mode ~= 'attach' and redis.call('EXISTS', lock_key, waiters_key) == 0 then
 return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_text, now_us) }
 end`,
     INBOX_PART,
@@ -416,8 +660,10 @@ end`,
     TOMBSTONE_PART,
     WAITER_PART,
     ENQUEUE_PART,
+    GENERATION_PART,
     GRANT_AGAIN_PART,
-    `local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
+    `local limit = tonumber(limit_text)
+local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
 local inbox, countable, earlier_ticket = string.match(inbox_words, '^(%S+) (%d) (%d+)$')
 earlier_ticket = tonumber(earlier_ticket)
 local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
@@ -426,7 +672,9 @@ redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owne
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
 local lock_value, remaining_ms = redis.call('GET', keys.lock), redis.call('PTTL', keys.lock)
-if lock_value and has_same_owner_id(lock_value, owner_value) then
+local generation = generation_of(lock_value)
+if generation then keys.marker_left_ms = remaining_ms end
+if lock_value and not generation and has_same_owner_id(lock_value, owner_value) then
 local others = count_others(keys, inbox, record)
 if record then remove_waiter(keys, owner_value, record) end
 local life_ms = math.max(remaining_ms, ttl_ms)
@@ -435,26 +683,28 @@ return { 1, now_ms, life_ms, token, others }
 end
 if mode == 'attach' then return { 0, now_ms, remaining_ms } end
 forget_own_lapse(keys, holder_record, lock_value, inbox)
-if not lock_value and not last_ticket then
+if not limit and not lock_value and not last_ticket then
 return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_ms, now_us) }
 end
 local waiter = {
 value = owner_value, record = record, inbox = inbox, claim_ms = math.min(ttl_ms, 3000),
 is_first_ask = earlier_ticket == 0, earlier_ticket = earlier_ticket,
-last_ticket = last_ticket, parked_until = parked_until,
+last_ticket = last_ticket, parked_until = parked_until, limit = limit,
 is_countable = countable == '1', listening = listening,
 }
-local ticket
-if mode == 'wait' then ticket = enqueue(keys, now_ms, waiter) end
-if lock_value then
-if not ticket then return held_reply(keys, now_ms, last_ticket, remaining_ms) end
+local ticket, may_share = nil, false
+if limit and (generation or not lock_value) then may_share = true end
+if mode == 'wait' and not may_share then ticket = enqueue(keys, now_ms, waiter) end
+if lock_value and not may_share then
 local holder_inbox = inbox_of_claim(holder_record, lock_value)
 local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
-return queued_reply(keys, now_ms, waiter, ticket, holder)
+return refused_reply(keys, now_ms, waiter, ticket, holder)
 end`,
     HANDOFF_PART,
-    `park_lapsed_inbox(keys, now_ms, holder_record, inbox)
-local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)
+    `local next_waiter, progress, look_count
+if not may_share then
+park_lapsed_inbox(keys, now_ms, holder_record, inbox)
+next_waiter, progress, look_count = find_next_waiter(keys, now_ms, owner_value, 1)
 if progress == 3 then return { 3, now_ms } end
 if not next_waiter or next_waiter.value == owner_value then
 local others = count_others(keys, inbox, ticket)
@@ -463,16 +713,26 @@ if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 local token = grant(lock_key, token_key, owner_value, ttl_ms, now_us)
 return { 1, now_ms, ttl_ms, token, others }
 end
+if not next_waiter.limit then
 grant_next(keys, next_waiter, now_ms, now_us)
 next_waiter.remaining_ms = next_waiter.claim_ms
-if not ticket then return held_reply(keys, now_ms, last_ticket, next_waiter.remaining_ms) end
-return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
+return refused_reply(keys, now_ms, waiter, ticket, next_waiter)
+end
+end`,
+    SHARED_PART,
+    ADMIT_PART,
+    ASK_SHARED_PART,
+    `local round = begin_round(keys, generation, now_ms, now_us, holder_record)
+if may_share then return answer_shared(keys, round, waiter, ttl_ms, mode == 'wait') end
+round.look_count = look_count
+if admit(keys, round, next_waiter) == 3 then return { 3, now_ms } end
+return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
   ].join("\n"),
 };
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "7101b7c04b8e80d6897b1a94db62926636566052",
+  sha1: "cd97df8f6282dd48f4994b533fcf8b9d567885f5",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -482,17 +742,19 @@ local is_mine = lock_value == owner_value and keeping ~= 'keep'
 if is_mine and tombstone_ms == 0 and redis.call('EXISTS', waiters_key) == 0 then
 redis.call('DEL', lock_key)
 return { 1, 1, 1 }
-end
-local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
+end`,
+    GENERATION_PART,
+    `local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
+local generation = generation_of(lock_value)
 local outcome = 0
-if is_mine then outcome = 1 elseif lock_value then outcome = (-1) end
+if is_mine then outcome = 1 elseif lock_value and not generation then outcome = (-1) end
 local holder_record, record, last_ticket, tombstone_end_ms = unpack(redis.call(
 'HMGET', keys.waiters, 'holder', 'waiter:' .. owner_value, 'last_ticket',
 'tombstone:' .. owner_value
 ))
 local past
 if tombstone_end_ms then past = 1 end
-if not last_ticket and tombstone_ms == 0 then
+if not last_ticket and tombstone_ms == 0 and not generation then
 if is_mine then redis.call('DEL', keys.lock) end
 return { outcome, 1, 1, past }
 end`,
@@ -507,13 +769,15 @@ end`,
     TOMBSTONE_PART,
     `local now_ms, now_us = server_time()
 if record then remove_waiter(keys, owner_value, record) end
-local next_waiter
+local next_waiter, look_count
 local notified, progress = 1, 1
+local admits = false
 if is_mine or not lock_value then
 if not is_mine then park_lapsed_inbox(keys, now_ms, holder_record) end
-next_waiter, progress = find_next_waiter(keys, now_ms)
+next_waiter, progress, look_count = find_next_waiter(keys, now_ms, nil, 1)
 if next_waiter and succession == 'handoff' then
-notified = grant_next(keys, next_waiter, now_ms, now_us)
+admits = next_waiter.limit ~= nil
+if not admits then notified = grant_next(keys, next_waiter, now_ms, now_us) end
 else
 if is_mine then redis.call('DEL', keys.lock) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
@@ -521,6 +785,23 @@ if next_waiter then
 notified = notify(next_waiter.inbox, 'free', next_waiter.value, keys.lock)
 end
 end
+end
+if admits or generation then`,
+    SHARED_PART,
+    ADMIT_PART,
+    LEAVE_SHARED_PART,
+    `if generation then keys.marker_left_ms = redis.call('PTTL', keys.lock) end
+local round = begin_round(keys, generation, now_ms, now_us, holder_record)
+if admits then
+round.look_count = look_count
+progress = admit(keys, round, next_waiter)
+else
+local free_message
+if succession ~= 'handoff' then free_message = 'free' end
+outcome, progress = leave_shared(keys, round, owner_value, last_ticket, free_message)
+next_waiter = round.next_waiter
+end
+notified = round.notified
 end
 if tombstone_ms > 0 then
 sweep_tombstones(keys, now_ms)
@@ -534,8 +815,9 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "46588d6d7e4a7c4ff8eabe5de2b90e15dffc5357",
+  sha1: "67b85b598c93ac062f367a4ff766b725479e762b",
   source: [
+    GENERATION_PART,
     QUEUE_PART,
     HOLDER_PART,
     TIME_PART,
@@ -569,6 +851,9 @@ if since_ms and is_in_future(lease_ends[index], now_ms) then
 listed_count = listed_count + 1
 table.insert(list, value)
 table.insert(list, now_ms - since_ms)
+local mode = 0
+if limit_of(records[index]) then mode = 1 end
+table.insert(list, mode)
 end
 end
 return list, listed_count
@@ -582,28 +867,55 @@ waiter_count = waiter_count - count_members(keys, family_of_inbox(inbox))
 end
 return waiter_count
 end
-local waiters, listed_count = list_waiters((server_time()))
+local now_ms = server_time()
+local waiters, listed_count = list_waiters(now_ms)
 local lock_value = redis.call('GET', keys.lock)
 local digest = false
 if lock_value then digest = redis.sha1hex(lock_value) end
 local remaining_ms = redis.call('PTTL', keys.lock)
 local last_token = redis.call('GET', keys.token)
 if not last_token then last_token = '0' end
-return { lock_value, digest, remaining_ms, last_token, count_waiters(listed_count), waiters }`,
+local waiter_count = count_waiters(listed_count)
+local generation = generation_of(lock_value)
+if not generation then
+return { lock_value, digest, remaining_ms, last_token, waiter_count, waiters }
+end`,
+    GRANT_PART,
+    SHARED_PART,
+    `local holders = {}
+for _, holder in ipairs(list_holders(keys, generation, now_ms, 64)) do
+table.insert(holders, holder.value)
+table.insert(holders, holder.expiry_ms - now_ms)
+end
+local holder_count = count_holders(keys, generation, now_ms)
+return {
+lock_value, digest, remaining_ms, last_token, waiter_count, waiters, holder_count, holders,
+}`,
   ].join("\n"),
 };
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "f7185dae037cdefe2df58fe74d05c8bc8f78f2b9",
+  sha1: "9afc3836ff89db463f1656b6b98b2d689255f6cf",
   source: [
     GRANT_PART,
     HOLDER_PART,
-    `local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
+    `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms = ARGV[1], tonumber(ARGV[2])
 local lock_value = redis.call('GET', keys.lock)
 if not lock_value then return { 0 } end
-if lock_value ~= owner_value then return { (-1) } end
+if lock_value ~= owner_value then`,
+    GENERATION_PART,
+    QUEUE_PART,
+    TIME_PART,
+    SHARED_PART,
+    `local generation = generation_of(lock_value)
+if not generation then return { (-1) } end
+local hold, now_ms = read_hold(keys, owner_value), server_time()
+if not is_live(keys, hold, generation, now_ms) then return { 0 } end
+keys.marker_left_ms = redis.call('PTTL', keys.lock)
+return { 1, extend_hold(keys, hold, ttl_ms, now_ms) }
+end
 local remaining_ms = redis.call('PTTL', keys.lock)
 if remaining_ms < ttl_ms then
 redis.call('PEXPIRE', keys.lock, ttl_ms)
@@ -620,15 +932,16 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "7d177443c9cc6b6b1ed7c70c47353861990854a9",
+  sha1: "fcd959f4c548ef740216cd3d1472d1bed7ff803a",
   source: [
+    GENERATION_PART,
     GRANT_PART,
     HOLDER_PART,
     GRANT_AGAIN_PART,
     INBOX_PART,
     OWNER_VALUE_PART,
     TIME_PART,
-    `local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
+    `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local victim_digest = ARGV[4]
 local now_ms, now_us = server_time()
@@ -650,7 +963,14 @@ end
 local token = grant(keys.lock, keys.token, owner_value, ttl_ms, now_us)
 local _, inbox, holder_value = read_holder(holder_record)
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
-if lock_value then
+local generation = generation_of(lock_value)
+if generation then`,
+    QUEUE_PART,
+    SHARED_PART,
+    `for _, holder in ipairs(list_holders(keys, generation, now_ms, 64)) do
+notify(nonce_of(holder.value), 'stolen', holder.value, keys.lock)
+end
+elseif lock_value then
 if holder_value ~= lock_value then inbox = nonce_of(lock_value) end
 if inbox then notify(inbox, 'stolen', lock_value, keys.lock) end
 end

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import type { ReleaseAnswer, RenewAnswer } from "../../core/lease/grant.ts";
 import type { LockKeys } from "./keys.ts";
 
@@ -17,6 +18,8 @@ export const MAX_CLAIM_MS = 3_000;
 export const MODE_WAIT = "wait";
 /** Mode of an ask: extend a lock that the owner id holds already. */
 export const MODE_ATTACH = "attach";
+/** The limit of an ask for a share of the lock beside any number of others. */
+export const NO_LIMIT = 0;
 /** In an ask: `PUBSUB NUMSUB` counts the subscribers of its inbox. */
 export const COUNTABLE = "1";
 /** In a leave: the next waiter becomes the holder. */
@@ -29,11 +32,18 @@ export const KEEP = "keep";
 /** How a call asks for the lock: the modes of `ask.lua`, or by `steal.lua`. */
 export type AskMode = "wait" | "try" | "attach" | "steal";
 
+/** The mode of a lease with this limit. */
+export function leaseMode(limit: number | null): LockMode {
+  return limit === null ? "exclusive" : "shared";
+}
+
 export interface Ask {
   readonly keys: LockKeys;
   readonly value: string;
   readonly ttlMs: number;
   readonly mode: AskMode;
+  /** How many may share the lock, {@linkcode NO_LIMIT} for any number; `null` for an exclusive lease. */
+  readonly limit: number | null;
   /** Of a steal: the SHA-1 in hex of the owner value from which the lock is taken. */
   readonly victimDigest: string;
   /** The inbox that gets the grant message, and whether `PUBSUB NUMSUB` counts its subscriber. */
@@ -45,11 +55,13 @@ export interface Ask {
 
 /** The arguments of `ask.lua`. After `notAfterMs` of the server's clock it does nothing; 0 for no limit. */
 export function askArguments(
-  { value, ttlMs, mode, inbox, ticket }: Omit<Ask, "keys" | "victimDigest" | "isWanted">,
+  { value, ttlMs, mode, limit, inbox, ticket }: Omit<Ask, "keys" | "victimDigest" | "isWanted">,
   notAfterMs: number,
 ): string[] {
   const address = `${inbox.id} ${inbox.isCountable ? COUNTABLE : "0"} ${ticket}`;
-  return [value, String(ttlMs), String(notAfterMs), mode, address];
+  const args = [value, String(ttlMs), String(notAfterMs), mode, address];
+  if (limit !== null) args.push(String(limit));
+  return args;
 }
 
 export function stealArguments(
@@ -248,6 +260,9 @@ export function decodeLeave(reply: unknown): LeaveAnswer {
   };
 }
 
+/** In a reply to a query: the waiter wants a share of the lock. */
+export const WAITS_FOR_SHARE = 1;
+
 export interface QueryAnswer {
   /** The value of the lock key; `null` if the lock is free. */
   readonly value: string | null;
@@ -258,16 +273,31 @@ export interface QueryAnswer {
   readonly fencingToken: bigint;
   readonly waiterCount: number;
   /** The first waiters in order, and how long each has waited in ms. */
-  readonly waiters: { readonly value: string; readonly waitedMs: number }[];
+  readonly waiters: {
+    readonly value: string;
+    readonly waitedMs: number;
+    readonly mode: LockMode;
+  }[];
+  /** `null` unless the lock is shared. */
+  readonly shared: {
+    readonly holderCount: number;
+    /** The first holders in the order in which they expire, and how long in ms each still has. */
+    readonly holders: { readonly value: string; readonly leftMs: number }[];
+  } | null;
 }
 
 export function decodeQuery(reply: unknown): QueryAnswer {
-  const [value, digest, leftMs, token, waiterCount, waiting] = items(reply);
-  const list = items(waiting);
-  const waiters = [];
-  for (let i = 0; i < list.length; i += 2) {
-    waiters.push({ value: String(list[i]), waitedMs: Number(list[i + 1]) });
-  }
+  const [value, digest, leftMs, token, waiterCount, waiting, holderCount, holding] = items(reply);
+  const waiters = groups(waiting, 3).map(([value, waitedMs, isShared]) => ({
+    ...{ value: String(value), waitedMs: Number(waitedMs) },
+    mode: Number(isShared) === WAITS_FOR_SHARE ? "shared" as const : "exclusive" as const,
+  }));
+  const shared = holding === undefined ? null : {
+    holderCount: Number(holderCount),
+    holders: groups(holding, 2).map(([value, leftMs]) => ({
+      ...{ value: String(value), leftMs: Number(leftMs) },
+    })),
+  };
   return {
     value: textOrNull(value),
     digest: textOrNull(digest),
@@ -275,6 +305,7 @@ export function decodeQuery(reply: unknown): QueryAnswer {
     fencingToken: BigInt(String(token)),
     waiterCount: Number(waiterCount),
     waiters,
+    shared,
   };
 }
 
@@ -291,6 +322,15 @@ export const SCAN_START = "0";
 export function decodeScan(reply: unknown): ScanAnswer {
   const [cursor, keys] = items(reply);
   return { cursor: String(cursor), keys: items(keys).map(String) };
+}
+
+/** The items of a reply in groups: an owner value, and numbers. */
+function groups(reply: unknown, size: number): unknown[][] {
+  const list = items(reply);
+  return Array.from(
+    { length: list.length / size },
+    (_, i) => list.slice(size * i, size * (i + 1)),
+  );
 }
 
 function textOrNull(item: unknown): string | null {

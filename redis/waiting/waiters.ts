@@ -7,7 +7,7 @@
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { HeldLeases } from "../held_leases.ts";
-import { MAX_CLAIM_MS, type Queued, TOMBSTONE_MS } from "../protocol/wire.ts";
+import { leaseMode, MAX_CLAIM_MS, type Queued, TOMBSTONE_MS } from "../protocol/wire.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
 import { hasSameOwnerId, type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
@@ -126,15 +126,19 @@ export class Waiters implements InboxListener {
 
   onInboxMessage(message: InboxMessage): void {
     const { lockKey, value } = message;
-    if (message.kind === "grant") this.#held.onGrant(lockKey, value, message.fencingToken);
     const waiter = this.#waiters.get(value);
+    if (message.kind === "grant") {
+      // Of a waiter that has left, the mode is not known: shared leases find out by their next renewal.
+      const mode = waiter === undefined ? "shared" : leaseMode(waiter.limit);
+      this.#held.onGrant(lockKey, { value, mode, fencingToken: message.fencingToken });
+    }
     if (waiter !== undefined) waiter.onMessage(message);
     else if (message.kind === "grant") this.#leave(lockKey, value);
     else if (message.kind === "stolen") this.#held.onStolen(lockKey, value);
   }
 
   onInboxChange(): void {
-    for (const room of this.#rooms.values()) room.askNow();
+    for (const room of this.#rooms.values()) room.onInboxChange();
   }
 
   /**

@@ -31,6 +31,8 @@ export interface Waiter {
   readonly value: string;
   /** The ticket that the call's first answer gave it. It keeps the waiter's position in the queue. */
   readonly ticket: number;
+  /** How many may share the lock; `null` for an exclusive lease. */
+  readonly limit: number | null;
   onMessage(message: InboxMessage): void;
   onAskDue(): void;
   /** Another waiter of this lock has given up, as Redis seems to be unavailable: it asks, too. */
@@ -86,6 +88,10 @@ export class WaitingRoom {
   #dueMs = Infinity;
   /** Set while all waiters ask, until the last asks should be answered. */
   #cancelRound: (() => void) | null = null;
+  /** How many of the waiters want to share the lock. */
+  #sharing = 0;
+  /** Since when the server has known fewer waiters, and the timer of the second look. */
+  #short: { readonly sinceMs: number; readonly cancelTimer: () => void } | null = null;
   #mapping: ClockMapping | null = null;
 
   constructor(clock: Clock, inbox: InboxState, claimMs: number) {
@@ -108,6 +114,7 @@ export class WaitingRoom {
     this.#mapping = mapping;
     const isRepeated = this.waiters.has(waiter);
     this.waiters.add(waiter);
+    if (!isRepeated && waiter.limit !== null) this.#sharing++;
     if (waiter !== this.waiters.first) {
       this.#askIn({ ...answer, position: BEHIND.position });
       return false;
@@ -119,10 +126,21 @@ export class WaitingRoom {
 
   dequeue(waiter: Waiter): void {
     if (!this.waiters.delete(waiter)) return;
+    if (waiter.limit !== null) this.#sharing--;
     // The next waiter here may have become the first in the whole queue.
     if (this.waiters.size > 0) return this.#askIn(HEAD);
     this.#endRound();
+    this.#forgetShort();
     this.#disarm();
+  }
+
+  /** Messages are lost for certain, or none comes any more: the next difference is believed at once. */
+  onInboxChange(): void {
+    if (this.#sharing > 0) {
+      this.#forgetShort();
+      this.#short = { sinceMs: -Infinity, cancelTimer: () => {} };
+    }
+    this.askNow();
   }
 
   /** Makes the foremost waiter ask now: messages may be lost. Its answer shows what is missing. */
@@ -130,9 +148,25 @@ export class WaitingRoom {
     this.waiters.first?.onAskDue();
   }
 
-  /** Makes all waiters ask, spread over `SPREAD_MS`, if the server knows fewer than there are. */
+  /**
+   * Makes all waiters ask, spread over `SPREAD_MS`, if the server knows fewer than there are. If waiters may share
+   * the lock, many grants may be under way at once: then only if a second look, `HEAD_POLL_MS` later, shows it, too.
+   */
   compare(known: number): void {
-    if (known < this.waiters.size) this.#askAll((waiter) => waiter.onAskDue());
+    if (known >= this.waiters.size) return this.#forgetShort();
+    const nowMs = this.#clock.now();
+    if (this.#sharing > 0 && this.#short === null) {
+      const cancelTimer = this.#clock.schedule(() => this.askNow(), HEAD_POLL_MS);
+      this.#short = { sinceMs: nowMs, cancelTimer };
+    } else if (this.#short === null || nowMs - this.#short.sinceMs >= HEAD_POLL_MS) {
+      this.#forgetShort();
+      this.#askAll((waiter) => waiter.onAskDue());
+    }
+  }
+
+  #forgetShort(): void {
+    this.#short?.cancelTimer();
+    this.#short = null;
   }
 
   onOutage(): void {

@@ -84,7 +84,7 @@ export async function leaderAsleep(place: Place): Promise<void> {
   first.kill("SIGSTOP"); // somewhere among its writes
   const token = BigInt(await second.saying(LEADING));
   first.kill("SIGCONT");
-  await first.saying("Lost");
+  await first.saying("LeaseLostError");
   await waitUntil("the second writes", () => store.read("leader")?.fence === token);
   assertEquals(leaders([first, second]), [second]);
   await waitUntil("the first waits again", () => first.lines.at(-1) === WAITING);

@@ -35,6 +35,7 @@ interface NestRequest {
 export function decorate(target: Type, name: string, ...decorators: MethodDecorator[]): void {
   const descriptor = Object.getOwnPropertyDescriptor(target.prototype, name)!;
   for (const decorator of decorators) decorator(target.prototype, name, descriptor);
+  Object.defineProperty(target.prototype, name, descriptor);
 }
 
 /** Starts an application with these controllers on any free port. */

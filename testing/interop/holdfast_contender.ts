@@ -41,7 +41,10 @@ async function sequenceOf({ client, rootPath, name }: Contender, label: string):
   const names = await called<string[]>("The list", (done) => client.getChildren(path, done));
   for (const child of names!.sort((a, b) => a.slice(-10) < b.slice(-10) ? -1 : 1)) {
     const read = (done: Done<Buffer | undefined>) => client.getData(`${path}/${child}`, done);
-    const data = await called("The data of a znode", read);
+    const data = await called("The data of a znode", read).catch((error) => {
+      if ((error as { name?: string }).name === "NO_NODE") return; // another contender has just left
+      throw error;
+    });
     if (data?.toString() === label) return child.slice(-10);
   }
   throw new Error(`No znode holds "${label}"`);

@@ -4,10 +4,12 @@
  * @module
  */
 import { readFileSync } from "node:fs";
+import type { Model } from "./spin.ts";
 
 /** The model with certain switches and budgets of faults. */
 export interface Configuration {
   readonly name: string;
+  readonly model: Model;
   /** Definitions, such as `B_CUT=1`. */
   readonly definitions: readonly string[];
   /** Whether to search for clients that wait forever, instead of broken assertions. */
@@ -45,17 +47,52 @@ const FAULTS: Readonly<Record<string, string>> = {
   "live-flush": "--live NC=3 SHARE=1 ACTS=0 B_FLUSH=1 SYNC=1 SLOWEND=0",
 };
 
+/** The faults of shared holders. The clients are two readers and two writers, if no limits are given. */
+const MODES: Readonly<Record<string, string>> = {
+  "modes-no-fault": "BATCH=2",
+  "modes-crash": "B_CRASH=1",
+  "modes-frozen": "B_EXP=1",
+  "modes-duplicate": "B_DUP=1",
+  "modes-lost-message": "B_LOSE=1",
+  "modes-abort": "B_ABORT=1",
+  "modes-limits-queue-lost": "L0=2 L1=2 L2=2 L3=0 B_QLOST=1",
+  "modes-limits-hash-lost": "L0=1 L1=1 B_HLOST=1",
+  "modes-foreign-del": "B_DEL=1",
+};
+
+/** Each rule of shared holders, left out. */
+const MODES_LEFT_OUT: Readonly<Record<string, string>> = {
+  "modes-shrinking-marker": "GROW=0 B_EXP=1",
+  "modes-any-generation": "GENERATION=0 B_DEL=1",
+  "modes-lost-holders-uncounted": "LOST=0 L0=1 L1=1 B_QLOST=1",
+  "modes-join-lost-holders": "JOINLOST=1 L0=2 L1=2 L2=2 L3=0 B_QLOST=1",
+  "modes-field-is-enough": "MEMBER=0 B_QLOST=1",
+  "modes-each-holder-frees": "LAST=0",
+  "modes-evicted-is-free": "EVICTED=0 B_QLOST=1",
+  "modes-readers-overtake": "BARGE=1",
+  "modes-no-tombstone": "TOMB=0 B_DUP=1",
+};
+
 /** Marks a search for clients that wait forever. */
 const LIVE = "--live";
 
 const COUNTEREXAMPLES = new URL("./counterexamples.txt", import.meta.url);
 
-/** The standard runs: first the faults, then one run per omitted rule, read from `counterexamples.txt`. */
+/**
+ * The standard runs: first the faults, then one run per omitted rule, read from `counterexamples.txt`; the same for
+ * shared holders.
+ */
 export function configurations(): Configuration[] {
-  const faults = Object.entries(FAULTS).map(([name, definitions]) => (
-    configuration(name, definitions.split(" "), false)
-  ));
-  return [...faults, ...leftOut(readFileSync(COUNTEREXAMPLES, "utf8"))];
+  const read = (table: Readonly<Record<string, string>>, mustFail: boolean, model: Model) =>
+    Object.entries(table).map(([name, words]) =>
+      configuration(name, words.split(" "), mustFail, model)
+    );
+  return [
+    ...read(FAULTS, false, "queue.pml"),
+    ...leftOut(readFileSync(COUNTEREXAMPLES, "utf8")),
+    ...read(MODES, false, "modes.pml"),
+    ...read(MODES_LEFT_OUT, true, "modes.pml"),
+  ];
 }
 
 /** Reads configurations from a text of counterexamples: lines such as `== NAME -DTOMB=0 -DB_CUT=1`. */
@@ -65,7 +102,12 @@ export function leftOut(text: string): Configuration[] {
   ));
 }
 
-function configuration(name: string, words: string[], mustFail: boolean): Configuration {
+function configuration(
+  name: string,
+  words: string[],
+  mustFail: boolean,
+  model: Model = "queue.pml",
+): Configuration {
   const definitions = words.filter((word) => word !== LIVE);
-  return { name, definitions, isLiveness: words.includes(LIVE), mustFail };
+  return { name, model, definitions, isLiveness: words.includes(LIVE), mustFail };
 }

@@ -12,7 +12,8 @@ import { missingTools, search, type SearchResult } from "./spin.ts";
 
 const USAGE = `Usage: deno task model [NAME] [options]
 
-Searches the states of the model of the Redis queue (testing/model/queue.pml) for broken promises.
+Searches the states of the models of the Redis queue (testing/model/queue.pml, and modes.pml for
+shared holders) for broken promises.
 Without NAME it does all standard runs, which takes a few minutes. Needs spin and gcc.
 
   NAME         one standard run, or the name of a new run with the given definitions
@@ -81,6 +82,7 @@ function select(names: readonly string[], definitions: readonly string[]): Confi
   }
   return [{
     name: name ?? "defined",
+    model: known?.model ?? "queue.pml",
     definitions: [...known?.definitions ?? [], ...definitions],
     isLiveness: known?.isLiveness ?? false,
     mustFail: known?.mustFail ?? false,
@@ -89,14 +91,15 @@ function select(names: readonly string[], definitions: readonly string[]): Confi
 
 /** Resolves with whether the run ends as expected. */
 async function check(
-  { name, definitions, mustFail, ...configuration }: Configuration,
+  { name, model, definitions, mustFail, ...configuration }: Configuration,
   { runs, boundMs, isShowing, ...command }: Command,
 ): Promise<boolean> {
   const isLiveness = configuration.isLiveness || command.isLiveness;
   const startMs = performance.now();
   const isOptimized = runs.length === 1;
   const isBreadthFirst = mustFail && !isLiveness;
-  const result = await search({ definitions, isLiveness, isBreadthFirst, isOptimized, boundMs });
+  const how = { isLiveness, isBreadthFirst, isOptimized, boundMs };
+  const result = await search({ model, definitions, ...how });
   const isGood = mustFail ? result.errors > 0 : result.errors === 0 && result.isComplete;
   const seconds = ((performance.now() - startMs) / 1_000).toFixed(1);
   console.log(

@@ -11,13 +11,16 @@ import { spawnProcess } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 
-const MODEL = fileURLToPath(new URL("./queue.pml", import.meta.url));
 const BUILD_BOUND_MS = 600_000;
 const SHOW_BOUND_MS = 60_000;
 const MEMORY_LIMIT_MB = 4_000;
 
-/** A search of the model. */
+/** A file of this folder. */
+export type Model = "queue.pml" | "modes.pml";
+
+/** A search of a model. */
 export interface SearchOptions {
+  readonly model: Model;
   /** Definitions, such as `B_CUT=1`. */
   readonly definitions: readonly string[];
   /** Whether to search for clients that wait forever, instead of broken assertions. */
@@ -60,7 +63,8 @@ export async function missingTools(): Promise<string | undefined> {
 export async function search(options: SearchOptions): Promise<SearchResult> {
   const directory = await makeTempDirectory();
   await using _removal = openLifeline({ remove: directory });
-  await copyFile(MODEL, `${directory}/queue.pml`);
+  const { model } = options;
+  await copyFile(fileURLToPath(new URL(model, import.meta.url)), `${directory}/${model}`);
   await build(options, directory);
   const output = await runSearch(options, directory);
   const { errors, ...rest } = readResult(output);
@@ -72,7 +76,7 @@ async function build(options: SearchOptions, cwd: string): Promise<void> {
   const order = options.isBreadthFirst ? ["-DBFS"] : [];
   const limits = ["-DCOLLAPSE", `-DMEMLIM=${MEMORY_LIMIT_MB}`, "-DVECTORSZ=2048"];
   const commands = [
-    ["spin", ...flagsOf(options), "-a", "queue.pml"],
+    ["spin", ...flagsOf(options), "-a", options.model],
     [
       "gcc",
       options.isOptimized ? "-O1" : "-O0",
@@ -103,7 +107,7 @@ async function runSearch({ isLiveness, boundMs }: SearchOptions, cwd: string): P
 
 /** Replays the counterexample from the file that Spin wrote. */
 async function replay(options: SearchOptions, cwd: string): Promise<string[]> {
-  const command = ["spin", ...flagsOf(options), "-t", "queue.pml"];
+  const command = ["spin", ...flagsOf(options), "-t", options.model];
   return readSteps((await runCommand(command, SHOW_BOUND_MS, { cwd })).output);
 }
 

@@ -13,25 +13,27 @@ import type { Grant, WorkerOptions } from "./workers.ts";
 
 async function waiter(
   lock: DistributedLock,
-  { name, aborts, holdMs }: WorkerOptions,
+  { name, aborts, holdMs, modes, isOnce }: WorkerOptions,
   random: () => number,
   isDone: () => boolean,
   report: (grant: Grant) => void,
 ): Promise<void> {
-  while (!isDone()) {
+  for (let isServed = false; !isDone() && !(isServed && isOnce);) {
     const calledUs = nowUs();
     let queuedUs = Infinity;
     const signal = aborts && random() < 0.2 ? AbortSignal.timeout(random() * 30) : undefined;
     const onWait = () => void (queuedUs = Math.min(queuedUs, nowUs()));
     try {
-      const lease = await lock.acquire(name, { onWait, ...(signal ? { signal } : {}) });
+      const mode = modes?.[Math.floor(random() * modes.length)];
+      const lease = await lock.acquire(name, { onWait, signal, ...mode });
+      isServed = true;
       const startUs = nowUs();
       if (holdMs === undefined) lease.throwIfLost();
       else await pause(holdMs);
       const nearEndUs = nowUs(); // read before the check, as the process may be suspended in between
       const endUs = lease.remainingMs > 0 ? nearEndUs : startUs;
       const token = String(lease.fencingToken);
-      report({ token, calledUs, queuedUs, held: [startUs, endUs] });
+      report({ token, mode: lease.mode, calledUs, queuedUs, held: [startUs, endUs] });
       await lease.release();
     } catch (error) {
       if (signal?.aborted !== true || error !== signal.reason) throw error;
@@ -59,8 +61,9 @@ async function main(options: WorkerOptions): Promise<void> {
     { length: options.waiters },
     () => waiter(client.lock, options, random, () => done, report),
   );
-  await Promise.all([input, ...waiters]);
+  await Promise.all(waiters);
   flush();
+  await input;
 }
 
 if (import.meta.main) await main(scriptArgument());

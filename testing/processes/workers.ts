@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { AcquireOptions, LockMode } from "../../mod.ts";
 import type { LockSpec } from "../conformance/lock_spec.ts";
 import type { Signal } from "../runtime/processes.ts";
 import { startReporter } from "./child.ts";
@@ -17,11 +18,17 @@ export interface WorkerOptions {
   readonly seed: number;
   /** How long in ms each holder keeps the lock. */
   readonly holdMs?: number;
+  /** The modes and limits of the calls, of which each takes one by chance. Left out: all are exclusive. */
+  readonly modes?: readonly Pick<AcquireOptions, "mode" | "limit">[];
+  /** Whether each waiter is served once. */
+  readonly isOnce?: boolean;
 }
 
 /** One grant; times in µs on a clock that all processes share. */
 export interface Grant {
   readonly token: string;
+  /** Left out: `"exclusive"`. */
+  readonly mode?: LockMode;
   /** When `acquire()` was called. */
   readonly calledUs: number;
   /** When `onWait` was first called; `Infinity` (null in JSON) if the call did not have to wait. */
@@ -72,6 +79,20 @@ export function inversions(grants: readonly Grant[]): number {
   for (const { calledUs, queuedUs } of inOrder) {
     if (queuedUs !== null && latestCallUs > queuedUs) count++;
     latestCallUs = Math.max(latestCallUs, calledUs);
+  }
+  return count;
+}
+
+/** How often a lease was still used when another one began, and one of them was exclusive. */
+export function mixedOverlaps(grants: readonly Grant[]): number {
+  const spans = grants.flatMap(({ mode = "exclusive", held }) => held ? [{ mode, held }] : []);
+  spans.sort((a, b) => a.held[0] - b.held[0]);
+  const latestEndUs = { shared: -Infinity, exclusive: -Infinity };
+  let count = 0;
+  for (const { mode, held: [startUs, endUs] } of spans) {
+    if (startUs < latestEndUs.exclusive) count++;
+    else if (mode === "exclusive" && startUs < latestEndUs.shared) count++;
+    latestEndUs[mode] = Math.max(latestEndUs[mode], endUs);
   }
   return count;
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LockKeys } from "../../redis/protocol/keys.ts";
+import { type LockKeys, SHARED_OWNER } from "../../redis/protocol/keys.ts";
 import type { RedisCommand } from "../servers/redis.ts";
 
 /** How many waiters have a place in the queue. Those of a parked inbox keep theirs. */
@@ -23,6 +23,21 @@ export async function queuedValues(
   return members.flatMap((member) => {
     const entry = readMember(member);
     return entry.kind === "by_ticket" ? [entry.value] : [];
+  });
+}
+
+/** The owner values of the holders of a shared lock, in the order in which they expire. Some may have expired. */
+export async function sharedHolders(
+  command: RedisCommand,
+  { lock, queue }: Pick<LockKeys, "lock" | "queue">,
+): Promise<string[]> {
+  const value = String(await command("GET", lock));
+  if (!value.startsWith(SHARED_OWNER)) return [];
+  const family = `holder ${value.slice(SHARED_OWNER.length)}`;
+  const members = await command("ZRANGEBYLEX", queue, `[${family} `, `(${family}!`) as string[];
+  return members.flatMap((member) => {
+    const entry = readMember(member);
+    return entry.kind === "holder" ? [entry.value] : [];
   });
 }
 
@@ -46,7 +61,13 @@ export type QueueMember =
   /** An inbox that is not parked, with the ticket of its first waiter. */
   | { readonly kind: "next" | "unheard"; readonly ticket: number; readonly inbox: string }
   | { readonly kind: "parked"; readonly untilMs: number; readonly inbox: string }
-  | { readonly kind: "tombstone"; readonly untilMs: number; readonly value: string };
+  | { readonly kind: "tombstone"; readonly untilMs: number; readonly value: string }
+  | {
+    readonly kind: "holder";
+    readonly generation: string;
+    readonly untilMs: number;
+    readonly value: string;
+  };
 
 /**
  * Reads a member.
@@ -58,6 +79,11 @@ export function readMember(member: string): QueueMember {
   if (byInbox !== null) {
     const [, inbox, ticket, value] = byInbox;
     return { kind: "by_inbox", inbox: inbox!, ticket: Number(ticket), value: value! };
+  }
+  const holder = /^holder ([0-9a-f]{16}) (\d{16}) (.*)$/s.exec(member);
+  if (holder !== null) {
+    const [, generation, untilMs, value] = holder;
+    return { kind: "holder", generation: generation!, untilMs: Number(untilMs), value: value! };
   }
   const [, kind, digits, rest] = /^(\w+) (\d{16}) (.*)$/s.exec(member) ?? [];
   const number = Number(digits);

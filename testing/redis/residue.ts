@@ -11,6 +11,7 @@ import {
   LISTENING_PREFIX,
   PARKED_PREFIX,
   QUEUE_LIFE_MS,
+  SHARED_PREFIX,
   TOMBSTONE_PREFIX,
   UNCONFIRMED,
   WAITER_PREFIX,
@@ -36,7 +37,8 @@ export async function keysLeft(command: RedisCommand, part = ""): Promise<string
     const kind = kindOf(key);
     const leftMs = Number(await command("PTTL", key)); // -1: no TTL; -2: expired just now
     if (leftMs === -2 || (kind === "token" && leftMs > 0)) continue;
-    const expires = kind !== undefined && leftMs > 0 && leftMs <= QUEUE_LIFE_MS;
+    const expires = kind !== undefined && leftMs > 0 &&
+      (leftMs <= QUEUE_LIFE_MS || await hasHolders(command, key));
     const isDead = kind === "queue" ? isDeadQueue : isDeadHash;
     if (!expires || !await isDead(command, key)) left.push(key);
   }
@@ -66,6 +68,7 @@ async function isDeadQueue(command: RedisCommand, key: string): Promise<boolean>
   const fields = await fieldsOf(command, key.replace(/:queue:/, ":waiters:"));
   return members.map(readMember).every((member) => {
     if (member.kind === "tombstone") return true;
+    if (member.kind === "holder") return member.untilMs <= Date.now();
     if (member.kind === "by_ticket") return fields.has(`${WAITER_PREFIX}${member.value}`);
     return !hasLease(fields, member.inbox);
   });
@@ -75,12 +78,19 @@ async function isDeadQueue(command: RedisCommand, key: string): Promise<boolean>
 async function isDeadHash(command: RedisCommand, key: string): Promise<boolean> {
   const fields = await fieldsOf(command, key);
   return [...fields].every(([field, value]) => {
+    if (field.startsWith(SHARED_PREFIX)) return Number(value.split(" ")[1]) <= Date.now();
     if (field.startsWith(TOMBSTONE_PREFIX)) return Number(value) <= Date.now() + QUEUE_LIFE_MS;
     if (field.startsWith(WAITER_PREFIX)) return !isAlive(fields, value);
     // A dead waiter may get the lock for a claim: the key of the lock tells when that is over.
     if (field === HOLDER_FIELD) return value.startsWith(UNCONFIRMED);
     return EXPIRING_FIELDS.some((prefix) => field.startsWith(prefix));
   });
+}
+
+/** Whether a queue or its hash has shared holders that have died: it lives as long as their leases would have. */
+async function hasHolders(command: RedisCommand, key: string): Promise<boolean> {
+  const queue = key.replace(/:waiters:/, ":queue:");
+  return Number(await command("ZLEXCOUNT", queue, "[holder ", "(holder!")) > 0;
 }
 
 async function fieldsOf(command: RedisCommand, key: string): Promise<Map<string, string>> {

@@ -21,6 +21,8 @@ export const LISTENING_PREFIX = "listening:";
 export const PARKED_PREFIX = "parked:";
 /** Prefix of a tombstone. The refused owner value follows. */
 export const TOMBSTONE_PREFIX = "tombstone:";
+/** Prefix of a shared holder. Its owner value follows. */
+export const SHARED_PREFIX = "shared:";
 
 /** How long in ms a queue lives without an ask, and a hash with tombstones. */
 export const QUEUE_LIFE_MS = 90_000;

@@ -32,7 +32,7 @@ Deno.test("demo.ts uses the file lock by default", async () => {
 /** Runs the first command of the README in a new home, where nothing can be downloaded. */
 async function runFirstCommand(): Promise<{ code: number; out: string; errors: string }> {
   const readme = await Deno.readTextFile(new URL("README.md", ROOT));
-  const [, args = ""] = /```sh\nnpx -y deno@[\d.]+ (run .*?) +#/.exec(readme)!;
+  const [, args = ""] = /^npx -y deno@[\d.]+ (run .*?) +#/m.exec(readme)!;
   const home = await Deno.makeTempDir({ prefix: "holdfast-" });
   const nowhere = `http://127.0.0.1:${freePort()}`;
   const child = new Deno.Command(Deno.execPath(), {

@@ -96,6 +96,22 @@ Deno.test("lockRoutes() keeps principals apart when their ids are equal or look 
   assert(String(await redis.command("GET", "lock:k")).startsWith("a%3Ab:c#"));
 });
 
+Deno.test("lockRoutes() refuse the owner id that stands for all holders of a shared lock", async () => {
+  await using place = await open();
+  const { url, redis } = place;
+  const { client, close } = await openRedisClient("node-redis", redis.url);
+  {
+    await using lock = new RedisLock(client);
+    await using reader = await lock.acquire("k", { mode: "shared" });
+    for (const method of ["PUT", "PATCH", "DELETE"]) {
+      assertEquals((await call(url, method, "/lock/k/shared", { as: "holdfast" })).status, 400);
+    }
+    await reader.renew();
+  }
+  await close();
+  assertEquals(place.errors, []);
+});
+
 Deno.test("lockRoutes() asks authorize() with action and key, and answers 401, 403, 429 or 500 as it decides", async () => {
   const asked: unknown[] = [];
   const hook: LockRoutesOptions["authorize"] = (_request, authorization) => {

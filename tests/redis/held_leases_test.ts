@@ -1,11 +1,18 @@
 import { assertEquals } from "@std/assert";
 import type { RedisClient } from "../../redis/mod.ts";
-import { HeldLeases } from "../../redis/held_leases.ts";
+import type { LockMode } from "../../mod.ts";
+import { HeldLeases, type KnownGrant } from "../../redis/held_leases.ts";
 import { openLease } from "../../testing/core/fake_service.ts";
 
 /** A lease that the leases of one client know, and a log of its ends. */
-function add(leases: HeldLeases, value: string, fencingToken: bigint, ownerId = value) {
-  const { lease, clock } = openLease({ ownerId, fencingToken });
+function add(
+  leases: HeldLeases,
+  value: string,
+  fencingToken: bigint,
+  ownerId = value,
+  mode: LockMode = "exclusive",
+) {
+  const { lease, clock } = openLease({ ownerId, fencingToken, mode });
   const log: string[] = [];
   const onLaterGrant = (later: string) => {
     log.push(later);
@@ -15,6 +22,10 @@ function add(leases: HeldLeases, value: string, fencingToken: bigint, ownerId = 
   return { lease, clock, log };
 }
 
+function granted(value: string, fencingToken: bigint, mode: LockMode = "exclusive"): KnownGrant {
+  return { value, mode, fencingToken };
+}
+
 function open(): HeldLeases {
   return new HeldLeases({} as RedisClient);
 }
@@ -22,13 +33,13 @@ function open(): HeldLeases {
 Deno.test("HeldLeases ends an earlier lease when a later grant is known, whichever is added first", () => {
   const leases = open();
   const first = add(leases, "a", 5n);
-  leases.onGrant("lock:n", "b", 6n);
+  leases.onGrant("lock:n", granted("b", 6n));
   assertEquals([first.log, first.lease.isHeld], [["b"], false]);
   const third = add(leases, "c", 8n);
   const second = add(leases, "b", 6n);
   assertEquals([second.log, second.lease.isHeld], [["c"], false]);
-  leases.onGrant("lock:n", "b", 6n);
-  leases.onGrant("lock:n", "c", 9n);
+  leases.onGrant("lock:n", granted("b", 6n));
+  leases.onGrant("lock:n", granted("c", 9n));
   assertEquals([third.log, third.lease.isHeld], [[], true]);
 });
 
@@ -36,7 +47,7 @@ Deno.test("HeldLeases keeps a lease with a smaller token when the lease with the
   const leases = open();
   const { clock } = add(leases, "a", 5n);
   await clock.pass(3_000); // then the server has lost the tokens
-  assertEquals(leases.hasLater("lock:n", 3n), false);
+  assertEquals(leases.hasLater("lock:n", granted("b", 3n)), false);
   const next = add(leases, "b", 3n);
   assertEquals([next.log, next.lease.isHeld, leases.has("lock:n", "b")], [[], true, true]);
 });
@@ -87,4 +98,38 @@ Deno.test("HeldLeases.isHeldUnder() is true while a lease of the owner id on the
   assertEquals(isHeld(), [true, false, false]);
   lease.lose("stolen");
   assertEquals(isHeld(), [false, false, false]);
+});
+
+Deno.test("HeldLeases keeps shared leases beside each other, until a later exclusive grant ends them all", () => {
+  const client = {} as RedisClient;
+  const [leases, others] = [new HeldLeases(client), new HeldLeases(client)];
+  const writer = add(leases, "w", 4n);
+  const readers = [
+    add(leases, "a", 5n, "a", "shared"),
+    add(others, "b", 6n, "b", "shared"),
+    add(leases, "c", 5n, "c", "shared"),
+  ];
+  assertEquals(writer.log, ["a"], "it cannot share the lock");
+  leases.onGrant("lock:n", granted("d", 9n, "shared"));
+  assertEquals(readers.map(({ lease }) => lease.isHeld), [true, true, true]);
+  assertEquals([leases.count, others.count], [2, 1]);
+  leases.onGrant("lock:m", granted("x", 9n));
+  leases.onGrant("lock:n", granted("x", 5n)); // an old grant
+  assertEquals(readers.map(({ lease }) => lease.isHeld), [true, true, true]);
+  assertEquals(leases.hasLater("lock:n", granted("x", 5n)), true);
+  assertEquals(leases.hasLater("lock:n", granted("x", 5n, "shared")), false);
+  leases.onStolen("lock:n", "c");
+  leases.onGrant("lock:n", granted("x", 10n));
+  assertEquals(readers.map(({ log }) => log), [["x"], ["x"], ["x"]]);
+});
+
+Deno.test("HeldLeases does not add a shared lease when a later exclusive one is held", () => {
+  const leases = open();
+  add(leases, "w", 7n);
+  const late = add(leases, "a", 5n, "a", "shared");
+  assertEquals([late.log, late.lease.isHeld, leases.has("lock:n", "a")], [["w"], false, false]);
+  add(leases, "b", 8n, "b", "shared");
+  leases.remove("lock:n", "b");
+  leases.remove("lock:n", "w");
+  assertEquals(leases.count, 0);
 });

@@ -69,6 +69,7 @@ class Stage {
       commandTimeoutMs: 5_000,
       unavailableAfterMs: 5_000,
       handoff: true,
+      background: this.#engine.background,
       warnings: new Warnings(() => {}),
     });
   }

@@ -75,15 +75,28 @@ const AROUND_HANDLERS: Table = {
     "core/",
   ],
   "http/internal/lambda/": ["http/internal/lambda/", "http/internal/*.ts", "http/shared/", "core/"],
+  // A decorator around a recipe.
+  "http/internal/nest_run_once.ts": ["recipes/", "core/"],
   "http/internal/*.ts": ["http/internal/*.ts", "http/shared/", "core/"],
   "http/mod.ts": ["http/*.ts", "http/internal/*.ts", "http/shared/", "core/"],
   "http/*.ts": [
     ...["http/internal/fastify/", "http/internal/lambda/", "http/internal/*.ts", "http/shared/"],
-    "core/",
+    ...["http/internal/nest_run_once.ts", "core/"],
   ],
   "lock_service/": ["lock_service/", "http/shared/", "core/"],
   "fencing/": ["fencing/", "http/shared/", "redis/client.ts", "core/"],
   "web_locks/": ["web_locks/", "core/"],
+};
+
+// Above the contract, beside the strategies: a recipe works with each of them.
+const OVER_ANY_STRATEGY: Table = {
+  "recipes/": ["recipes/", "core/"],
+  "adapters/": ["recipes/", "core/"],
+  // The class of another package, on the Redis strategy.
+  "redlock/": [
+    ...["redlock/", "redis/redis_lock.ts", "redis/*.ts", "redis/clients/", "redis/protocol/"],
+    "core/",
+  ],
 };
 
 // For tests of users: nothing that runs in production may import it.
@@ -103,6 +116,7 @@ const PUBLISHED: Table = {
   ...REDIS,
   ...ZOOKEEPER,
   ...AROUND_HANDLERS,
+  ...OVER_ANY_STRATEGY,
   ...FOR_TESTS,
 
   ...OPEN,

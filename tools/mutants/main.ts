@@ -20,7 +20,17 @@ import { reportOf, runMutants } from "./run.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url)).replace(/\/$/, "");
 const DEFAULT_FOLDERS = ["core", "redis", "zookeeper", "file"];
-const FOLDERS = [...DEFAULT_FOLDERS, "memory", "http", "lock_service", "fencing", "fake"];
+const FOLDERS = [
+  ...DEFAULT_FOLDERS,
+  "memory",
+  "http",
+  "lock_service",
+  "fencing",
+  "recipes",
+  "adapters",
+  "redlock",
+  "fake",
+];
 const DEFAULT_COUNT = 20;
 /** These run the code on other runtimes, where Deno counts no lines, or check the documentation. */
 const BESIDE_THE_CODE = /^tests\/(?:npm|docs|tools)\//;

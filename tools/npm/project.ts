@@ -21,7 +21,7 @@ export const DESCRIPTION =
 export const KEYWORDS: readonly string[] = [
   ...["distributed-lock", "lock", "mutex", "lease", "leader-election", "fencing-token"],
   ...["redis", "valkey", "zookeeper", "flock", "redlock"],
-  ...["express", "nestjs", "koa", "fastify", "hono", "lambda"],
+  ...["express", "nestjs", "koa", "fastify", "hono", "lambda", "cron", "node-cron"],
 ];
 
 /** The oldest versions that the package runs on. From Node 22.12 on, `require()` loads it. */

@@ -64,8 +64,8 @@ export function askOf(
   },
 ): ScriptCall {
   const sender = { id: inbox, isCountable: true };
-  const ask = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, inbox: sender, ticket };
-  return { script: ASK, args: askArguments(ask, 0) };
+  const terms = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, limit: null };
+  return { script: ASK, args: askArguments({ ...terms, inbox: sender, ticket }, 0) };
 }
 
 /** A release, or the end of a wait. */

@@ -2,6 +2,7 @@
  * Commands that wait for a slot: for which node, and what is sent for several leaves of one value.
  */
 import { assertEquals } from "@std/assert";
+import { Background } from "../../../core/lease/lifetime.ts";
 import { Warnings } from "../../../core/contract/warnings.ts";
 import { MAX_UNANSWERED } from "../../../redis/protocol/command_window.ts";
 import { RedisCommands } from "../../../redis/protocol/commands.ts";
@@ -34,7 +35,8 @@ function open(nodeOf?: (slot: number) => string) {
   };
   const limits = { commandTimeoutMs: NEVER_MS, unavailableAfterMs: NEVER_MS };
   const warnings = new Warnings(() => {});
-  const options = { ...limits, clock: new FakeClock(), handoff: true, warnings };
+  const background = new Background();
+  const options = { ...limits, clock: new FakeClock(), handoff: true, background, warnings };
   const commands = new RedisCommands(client, options);
   /** Queries of other locks take the slots, or wait for them. */
   const query = (count: number) => {
@@ -50,7 +52,7 @@ function open(nodeOf?: (slot: number) => string) {
       await answerQuery();
     }
   };
-  return { commands, leaves, query, answerAll };
+  return { commands, background, leaves, query, answerAll };
 }
 
 Deno.test("RedisCommands sends a command to a node while as many as may be are unanswered by another", () => {
@@ -63,17 +65,18 @@ Deno.test("RedisCommands sends a command to a node while as many as may be are u
 
 for (const ahead of [0, 1]) {
   Deno.test(`RedisCommands.leave() is sent with its own tombstone when an earlier leave still searches, with ${ahead} commands ahead`, async () => {
-    const { commands, leaves, query, answerAll } = open();
+    const { commands, background, leaves, query, answerAll } = open();
     const first = commands.leave(KEYS, "v", 0, false);
     query(MAX_UNANSWERED - 1 + ahead);
     const second = commands.leave(KEYS, "v", 2_000, false);
-    let isOver = false;
-    first.then(() => isOver = true);
     leaves[0]!.answer([DONE, NOTIFIED, SEARCHING]);
-    await settle();
-    assertEquals(isOver, false); // disposal waits for the end of the search
-    await answerAll();
     assertEquals((await first).answer.state, "released");
+    let isIdle = false;
+    const idle = background.idle().then(() => isIdle = true);
+    await settle();
+    assertEquals(isIdle, false, "disposal waits for the end of the search");
+    await answerAll();
+    await idle;
     assertEquals((await second).answer.state, "gone");
     assertEquals(leaves.map(({ args }) => args), [
       ["v", "0", "handoff"],

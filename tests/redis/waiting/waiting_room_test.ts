@@ -26,11 +26,12 @@ function open() {
   const enqueue = (waiter: Waiter) => {
     return room.enqueue(waiter, ANSWER, { sent: { ...instant(clock), epoch: 1 }, serverMs: 0 });
   };
-  const add = (ticket: number): Waiter => {
+  const add = (ticket: number, limit: number | null = null): Waiter => {
     const waiter: Waiter = {
       keys: lockKeys("", "n"),
       value: String(ticket),
       ticket,
+      limit,
       onMessage: () => {},
       onAskDue: () => asks.push(ticket),
       onOutage: () => outages.push(ticket),
@@ -65,6 +66,40 @@ Deno.test("WaitingRoom.compare() makes all waiters ask in order if the server kn
   assertEquals(asks, []);
   room.compare(2);
   assertEquals(asks, [1, 2, 3]);
+});
+
+Deno.test("WaitingRoom.compare() looks a second time before all waiters ask if one of them may share the lock", async () => {
+  const { clock, room, asks, add } = open();
+  const [, reader] = [add(1), add(2, 0)];
+  const lookAgain = async () => {
+    await clock.pass(499);
+    assertEquals(asks, []);
+    await clock.pass(1);
+    assertEquals(asks.splice(0), [1], "the foremost waiter asks for all");
+  };
+  room.compare(1);
+  room.compare(1); // the answer to an ask that was under way
+  await lookAgain();
+  room.compare(2); // the message has come
+  assertEquals(asks, []);
+  room.compare(1);
+  await lookAgain();
+  room.compare(1);
+  assertEquals(asks.splice(0), [1, 2]);
+  await clock.pass(SPREAD_MS);
+  asks.length = 0;
+  room.dequeue(reader!);
+  room.compare(0);
+  assertEquals(asks, [1], "exclusive grants are made one at a time");
+});
+
+Deno.test("WaitingRoom.onInboxChange() makes the next look count at once, as messages were lost", () => {
+  const { room, asks, add } = open();
+  for (const ticket of [1, 2]) add(ticket, 3);
+  room.onInboxChange();
+  assertEquals(asks.splice(0), [1]);
+  room.compare(1);
+  assertEquals(asks, [1, 2]);
 });
 
 Deno.test("WaitingRoom.compare() spreads the asks of many waiters over SPREAD_MS, one round at a time", async () => {

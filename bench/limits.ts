@@ -1,0 +1,149 @@
+/**
+ * `deno run -A bench/limits.ts`: ten permits of `RedisLock` (`limit: 10`) beside those of the package
+ * `redis-semaphore`, by turns in one run: uncontended, with waiters, their order, and after a holder has died.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import { setTimeout as pause } from "node:timers/promises";
+import { Semaphore } from "redis-semaphore";
+import { RedisLock } from "../redis/mod.ts";
+import { ioredis } from "../redis/clients/ioredis.ts";
+import { median } from "../testing/processes/figures.ts";
+import { startRedis } from "../testing/servers/redis.ts";
+import { connectIoredis } from "./contenders/connections.ts";
+
+const PERMITS = 10;
+const CYCLES = 1_000;
+const HOLD_MS = 5;
+const ROUND_MS = 5_000;
+const ROUNDS = 3;
+/** A dead holder blocks its permit for this long. */
+const TTL_MS = 3_000;
+const POLL_MS = 10;
+const NAME = "n";
+
+/** A permit that is held. */
+interface Permit {
+  /** Whether the package has said that it was lost. */
+  isLost(): boolean;
+  release(): Promise<unknown>;
+}
+
+/** A library with one client. */
+interface Contender extends AsyncDisposable {
+  readonly name: string;
+  acquire(): Promise<Permit>;
+  /** Takes all permits, and ends as if its process had died. */
+  die(): Promise<void>;
+}
+
+async function ours(url: string): Promise<Contender> {
+  const client = await connectIoredis(url);
+  const locks = new RedisLock(ioredis(client), { ttlMs: TTL_MS });
+  const take = () => locks.acquire(NAME, { limit: PERMITS });
+  return {
+    name: "holdfast",
+    async acquire() {
+      const lease = await take();
+      const { signal } = lease;
+      return { isLost: () => signal.aborted, release: () => lease.release() };
+    },
+    async die() {
+      await Promise.all(Array.from({ length: PERMITS }, take));
+      client.disconnect();
+    },
+    async [Symbol.asyncDispose]() {
+      await locks[Symbol.asyncDispose]();
+      client.disconnect();
+    },
+  };
+}
+
+async function theirs(url: string): Promise<Contender> {
+  const client = await connectIoredis(url);
+  const times = { lockTimeout: TTL_MS, acquireTimeout: 600_000, retryInterval: POLL_MS };
+  const take = async () => {
+    let isLost = false;
+    const onLockLost = () => isLost = true;
+    const semaphore = new Semaphore(client, NAME, PERMITS, { ...times, onLockLost });
+    await semaphore.acquire();
+    return { semaphore, isLost: () => isLost, release: () => semaphore.release() };
+  };
+  return {
+    name: "redis-semaphore",
+    acquire: take,
+    async die() {
+      const permits = await Promise.all(Array.from({ length: PERMITS }, take));
+      for (const { semaphore } of permits) semaphore.stopRefresh();
+      client.disconnect();
+    },
+    // deno-lint-ignore require-await -- it has nothing to wait for
+    async [Symbol.asyncDispose]() {
+      client.disconnect();
+    },
+  };
+}
+
+async function uncontended({ acquire }: Contender): Promise<string> {
+  const cyclesMs: number[] = [];
+  for (let i = 0; i < CYCLES; i++) {
+    const startMs = performance.now();
+    await (await acquire()).release();
+    cyclesMs.push(performance.now() - startMs);
+  }
+  return `a free permit ${median(cyclesMs).toFixed(2)} ms`;
+}
+
+/** So many callers more than permits, each in a loop. */
+async function contended({ acquire }: Contender, waiters: number): Promise<string> {
+  const waitsMs: number[] = [];
+  const endMs = performance.now() + ROUND_MS;
+  let [calls, lastCall, overtaken, lost] = [0, 0, 0, 0];
+  const loop = async () => {
+    while (performance.now() < endMs) {
+      const [call, startMs] = [calls++, performance.now()];
+      const permit = await acquire();
+      waitsMs.push(performance.now() - startMs);
+      if (call < lastCall) overtaken++;
+      lastCall = Math.max(lastCall, call);
+      await pause(HOLD_MS);
+      if (permit.isLost()) lost++;
+      await permit.release();
+    }
+  };
+  await Promise.all(Array.from({ length: PERMITS + waiters }, loop));
+  waitsMs.sort((a, b) => a - b);
+  const at = (share: number) => waitsMs[Math.floor(share * (waitsMs.length - 1))]!.toFixed(1);
+  const perSecond = Math.round(waitsMs.length / (ROUND_MS / 1_000));
+  return `${waiters} wait: ${perSecond}/s, wait median ${at(0.5)} ms, 99 % ${at(0.99)} ms, ` +
+    `longest ${at(1)} ms; ${overtaken} overtaken, ${lost} lost`;
+}
+
+async function afterDeath(open: typeof ours, url: string): Promise<string> {
+  const dead = await open(url);
+  await using next = await open(url);
+  await dead.die();
+  const startMs = performance.now();
+  await (await next.acquire()).release();
+  return `the permits of a dead process after ${
+    Math.round(performance.now() - startMs)
+  } ms (TTL ${TTL_MS} ms)`;
+}
+
+async function main(): Promise<void> {
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const open of [ours, theirs]) {
+      await using server = await startRedis();
+      {
+        await using contender = await open(server.url);
+        const say = (text: string) => console.log(`round ${round}, ${contender.name}: ${text}`);
+        say(await uncontended(contender));
+        for (const waiters of [10, 100]) say(await contended(contender, waiters));
+      }
+      if (round === 1) console.log(await afterDeath(open, server.url));
+    }
+  }
+}
+
+if (import.meta.main) await main();

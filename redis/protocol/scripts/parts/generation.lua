@@ -1,0 +1,10 @@
+-- The marker of a shared lock: the lock key then holds one owner value that stands for all holders,
+-- with their generation as its nonce. No caller has this owner id.
+
+local SHARED_OWNER = 'holdfast:shared#'
+
+-- Returns the generation of a lock that is shared; nil if it is not.
+local function generation_of(lock_value)
+  if not lock_value then return nil end
+  return string.match(lock_value, '^' .. SHARED_OWNER .. '(%x+)$')
+end

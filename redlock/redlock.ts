@@ -1,0 +1,491 @@
+/**
+ * `Redlock`, with the calls of the package redlock in its versions 4 and 5, on one `RedisLock`.
+ *
+ * @module
+ */
+import { EventEmitter } from "node:events";
+import { LeaseLostError, LockError, LockTimeoutError } from "../core/contract/errors.ts";
+import { acquireAll } from "../core/sets/acquire_all.ts";
+import { type LeaseSet, leaseSetOf } from "../core/sets/lease_set.ts";
+import type { Lease } from "../core/contract/distributed_lock.ts";
+import { ioredis } from "../redis/clients/ioredis.ts";
+import { OWN_NONCE, type OwnNonceOptions } from "../redis/options.ts";
+import { makeNonce } from "../redis/protocol/keys.ts";
+import { RedisLock } from "../redis/redis_lock.ts";
+import { ExecutionError, type ExecutionStats, ResourceLockedError } from "./errors.ts";
+import type { ExecutionResult } from "./errors.ts";
+import { attemptsOf, readSettings, waitMsOf } from "./settings.ts";
+import type { ReadSettings, RedlockClient, RedlockSettings } from "./settings.ts";
+
+const NO_QUORUM = "The operation was unable to achieve a quorum during its retry window.";
+
+/** How long, in ms, `quit()` waits for the releases of what is held. */
+const DISPOSE_TIMEOUT_MS = 500;
+
+/** The signal of `using()`. */
+export type RedlockAbortSignal = AbortSignal & {
+  /** Why it has aborted. */
+  error?: Error;
+};
+
+/** What the routine of `using()` gets besides the signal. */
+export interface RedlockUsingContext {
+  /** The lock. Its `expiration` is that of the grant. */
+  readonly lock: Lock;
+}
+
+/** A function that is held to be a callback of version 4. */
+type Callback = (...args: never[]) => unknown;
+
+/**
+ * A lock that was acquired.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { Redlock } from "@holdfast/lock/redlock";
+ * import { Redis } from "ioredis";
+ *
+ * const client = new Redis("redis://127.0.0.1:6379");
+ * const redlock = new Redlock([client]);
+ * let lock = await redlock.acquire(["orders:42"], 10_000);
+ * lock = await lock.extend(20_000);
+ * await lock.release();
+ * await redlock.quit();
+ * ```
+ */
+export class Lock {
+  /** The manager of the lock. */
+  readonly redlock: Redlock;
+  /** The keys. */
+  readonly resources: string[];
+  /** What the keys hold. A secret: it is enough to release the lock. */
+  readonly value: string;
+  /** The outcome of the acquisition. */
+  readonly attempts: readonly Promise<ExecutionStats>[];
+  /** Until when the lock is valid, in ms since the epoch; 0 once it is released or extended. */
+  expiration: number;
+
+  /** Makes a lock, also for one that another process has acquired: by its value. */
+  constructor(
+    redlock: Redlock,
+    resources: string[],
+    value: string,
+    attempts: readonly Promise<ExecutionStats>[],
+    expiration: number,
+  ) {
+    this.redlock = redlock;
+    this.resources = resources;
+    this.value = value;
+    this.attempts = attempts;
+    this.expiration = expiration;
+  }
+
+  /** The keys, as version 4 calls them. */
+  get resource(): string[] {
+    return this.resources;
+  }
+
+  /**
+   * Releases the lock.
+   *
+   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   */
+  release(): Promise<ExecutionResult> {
+    return this.redlock.release(this);
+  }
+
+  /**
+   * The same, as version 4 calls it.
+   *
+   * @throws {ExecutionError} As `release()`.
+   */
+  async unlock(): Promise<void> {
+    await this.redlock.release(this);
+  }
+
+  /**
+   * Extends the lock to `duration` ms from now, if that is later than its end. This object is over then.
+   *
+   * @param duration The time to live in ms.
+   * @returns The lock to go on with.
+   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   */
+  extend(duration: number): Promise<Lock> {
+    return this.redlock.extend(this, duration);
+  }
+}
+
+/**
+ * The class of the package redlock, for programs that are written for it: acquires, extends and releases
+ * locks on one Redis server or cluster, on the same keys, so that old and new processes exclude each other.
+ *
+ * It waits in a queue instead of polling, first come, first served; a lost reply leaves no lock behind; the
+ * signal of `using()` aborts before the lock ends. Several resources are acquired in the order of their
+ * names, whatever the order of the list. Emits `error` with each failure, which needs no listener, and
+ * `clientError` if it is one of the client.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { Redlock } from "@holdfast/lock/redlock";
+ * import { Redis } from "ioredis";
+ *
+ * const client = new Redis("redis://127.0.0.1:6379");
+ * const redlock = new Redlock([client], { retryCount: 25 });
+ * await redlock.using(["account:3", "account:7"], 5_000, async (signal) => {
+ *   if (signal.aborted) throw signal.error;
+ * });
+ * await redlock.quit();
+ * ```
+ */
+export class Redlock extends EventEmitter {
+  /** The class of locks. */
+  static readonly Lock: typeof Lock = Lock;
+  /** The class of errors, as version 4 calls it. */
+  static readonly LockError: typeof ExecutionError = ExecutionError;
+  /** The client. */
+  readonly clients: ReadonlySet<RedlockClient>;
+  /** The settings, with their defaults. */
+  readonly settings: Required<RedlockSettings>;
+  readonly #client: RedlockClient;
+  readonly #nonce = makeNonce();
+  /** `null` until it is needed, and again when the client has ended. */
+  #locks: RedisLock | null = null;
+  /** The locks that are held, by their values. */
+  readonly #held = new Map<string, LeaseSet>();
+
+  /**
+   * Makes a manager of locks.
+   *
+   * @param clients One client of ioredis.
+   * @param settings How long to wait.
+   * @param scripts Not supported.
+   * @throws {TypeError} If there are several clients, own scripts, or another \`db\` than the client's: all
+   * are refused with the reason.
+   * @throws {LockSetupError} If the client is not one of ioredis, or has a `keyPrefix`.
+   */
+  constructor(
+    clients: Iterable<RedlockClient>,
+    settings: RedlockSettings = {},
+    scripts: object = {},
+  ) {
+    super();
+    this.on("error", () => {}); // without a listener Node would throw it
+    this.clients = new Set(clients);
+    const [client, ...others] = this.clients;
+    if (client === undefined) {
+      throw new TypeError("Redlock must be instantiated with at least one redis client.");
+    }
+    if (others.length > 0) {
+      throw new TypeError(
+        `Cannot make a Redlock of ${others.length + 1} servers: it locks on one, for several ` +
+          "independent servers cannot issue fencing tokens, and their clocks decide about the lock; " +
+          "pass one client, of a server with replicas or of a cluster",
+      );
+    }
+    const own = [...Object.keys(scripts), ...Object.keys(settings)].find((name) =>
+      name.endsWith("Script")
+    );
+    if (own !== undefined) {
+      throw new TypeError(
+        `Cannot use '${own}': the scripts keep the queue and the fencing token, and are not to be ` +
+          "changed; leave it out",
+      );
+    }
+    const { db } = settings as { db?: unknown };
+    if (typeof db === "number" && db !== ((client.options as { db?: number }).db ?? 0)) {
+      throw new TypeError(
+        `Cannot use the database ${db}: the locks are in that of the client; make a client for it`,
+      );
+    }
+    ioredis(client); // throws if it is no such client
+    this.#client = client;
+    this.settings = readSettings(settings);
+    client.on("end", () => void this.#close());
+  }
+
+  /** Releases the locks that are still held, then closes the client. */
+  async quit(): Promise<void> {
+    await this.#close();
+    await this.#client.quit();
+  }
+
+  /**
+   * Waits for the locks of all resources, and acquires them for `duration` ms. They are not extended
+   * automatically.
+   *
+   * @param resources The keys; also a single one, as in version 4.
+   * @param duration The time to live in ms, up to 24 days.
+   * @param settings Settings of this call.
+   * @throws {ExecutionError} If somebody else has one of the locks until the end of the wait, or Redis is
+   * out of reach.
+   * @throws {TypeError|RangeError} If an argument is bad, or a callback.
+   * @throws {Error} If the duration is not a whole number.
+   */
+  async acquire(
+    resources: string | readonly string[],
+    duration: number,
+    settings: RedlockSettings = {},
+  ): Promise<Lock> {
+    return (await this.#acquire(resources, duration, this.#settingsOf(settings), false)).lock;
+  }
+
+  /**
+   * The same, as version 4 calls it.
+   *
+   * @param resources The keys, or a single one.
+   * @param duration The time to live in ms.
+   * @param settings Settings of this call.
+   * @throws {ExecutionError} As `acquire()`.
+   */
+  lock(
+    resources: string | readonly string[],
+    duration: number,
+    settings: RedlockSettings = {},
+  ): Promise<Lock> {
+    return this.acquire(resources, duration, settings);
+  }
+
+  async #acquire(
+    resources: string | readonly string[],
+    duration: number,
+    settings: ReadSettings,
+    autoRenew: boolean,
+  ): Promise<{ lock: Lock; set: LeaseSet }> {
+    checkDuration(duration);
+    const names = typeof resources === "string" ? [resources] : [...new Set(resources)];
+    const ownerId = crypto.randomUUID();
+    const terms = { ownerId, ttlMs: duration, autoRenew, waitMs: waitMsOf(settings) };
+    const startMs = Date.now();
+    try {
+      const set = await acquireAll(this.#open(), names, terms);
+      // The first ones are older by the time that the last one was waited for.
+      if (names.length > 1) await renewAll(set, duration);
+      const value = this.#hold(ownerId, set);
+      const stats = this.#stats(undefined);
+      return { lock: this.#lockOf(names, value, [stats], set, startMs, duration, settings), set };
+    } catch (error) {
+      throw this.#failure(error, names, settings);
+    }
+  }
+
+  /**
+   * Extends a lock to `duration` ms from now, if that is later than its end.
+   *
+   * @param existing The lock.
+   * @param duration The time to live in ms.
+   * @param settings Settings of this call.
+   * @returns The lock to go on with. The given one is over.
+   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   * @throws {TypeError|RangeError} If an argument is bad.
+   * @throws {Error} If the duration is not a whole number.
+   */
+  async extend(existing: Lock, duration: number, settings: RedlockSettings = {}): Promise<Lock> {
+    checkDuration(duration);
+    const read = this.#settingsOf(settings);
+    const startMs = Date.now();
+    if (existing.expiration < startMs) {
+      throw new ExecutionError("Cannot extend an already-expired lock.", []);
+    }
+    const { resources } = existing;
+    try {
+      const { value, set } = await this.#find(existing, duration);
+      await renewAll(set, duration);
+      existing.expiration = 0;
+      const stats = this.#stats(undefined);
+      return this.#lockOf(resources, value, [stats], set, startMs, duration, read);
+    } catch (error) {
+      throw this.#failure(error, resources, read);
+    }
+  }
+
+  /**
+   * Releases a lock.
+   *
+   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   */
+  async release(lock: Lock, settings: RedlockSettings = {}): Promise<ExecutionResult> {
+    const read = this.#settingsOf(settings);
+    const start = Date.now();
+    lock.expiration = 0;
+    try {
+      const { value, set } = await this.#find(lock, undefined);
+      this.#held.delete(value);
+      if (!await set.release()) throw new LeaseLostError(lock.resources.join(), "expired");
+      return { attempts: [this.#stats(undefined)], start };
+    } catch (error) {
+      throw this.#failure(error, lock.resources, read);
+    }
+  }
+
+  /**
+   * The same, as version 4 calls it.
+   *
+   * @throws {ExecutionError} As `release()`.
+   */
+  async unlock(lock: Lock): Promise<void> {
+    await this.release(lock);
+  }
+
+  /**
+   * Runs a routine under locks that are extended while it runs, and releases them.
+   *
+   * @param resources The keys.
+   * @param duration The time to live in ms.
+   * @param settings Settings of this call, or the routine.
+   * @param routine Gets a signal that aborts when a lock is lost; `signal.error` says why.
+   * @returns The result of the routine.
+   * @throws {unknown} The error of the routine.
+   * @throws {ExecutionError} If the locks are not acquired, or were lost before the routine has ended.
+   * @throws {TypeError|RangeError} If an argument is bad.
+   * @throws {Error} If the duration is not a whole number, or too short for the settings.
+   */
+  async using<T>(
+    resources: string | readonly string[],
+    duration: number,
+    settings: RedlockSettings | Routine<T>,
+    routine?: Routine<T>,
+  ): Promise<T> {
+    const run = typeof settings === "function" ? settings : routine;
+    const read = this.#settingsOf(typeof settings === "function" ? {} : settings);
+    if (typeof run !== "function") throw new TypeError("INVARIANT: routine is not a function.");
+    checkDuration(duration);
+    if (read.automaticExtensionThreshold > duration - 100) {
+      throw new Error(
+        "A lock `duration` must be at least 100ms greater than the `automaticExtensionThreshold` setting.",
+      );
+    }
+    const { lock, set } = await this.#acquire(resources, duration, read, true);
+    const controller = new AbortController();
+    const signal: RedlockAbortSignal = controller.signal;
+    const abort = () => {
+      signal.error = set.signal.reason;
+      controller.abort(set.signal.reason);
+    };
+    set.signal.addEventListener("abort", abort);
+    let result: T;
+    try {
+      result = await run(signal, { lock });
+    } catch (error) {
+      set.signal.removeEventListener("abort", abort);
+      await this.release(lock).catch(() => {}); // the routine's own error wins
+      throw error;
+    }
+    set.signal.removeEventListener("abort", abort);
+    await this.release(lock);
+    return result;
+  }
+
+  /**
+   * Not supported: it makes a disposer of bluebird.
+   *
+   * @throws {TypeError} Always.
+   */
+  disposer(): never {
+    throw new TypeError("Cannot make a disposer of bluebird: use using(), which releases, too");
+  }
+
+  #settingsOf(settings: RedlockSettings | Callback): ReadSettings {
+    if (typeof settings !== "function") return readSettings(settings, this.settings);
+    throw new TypeError("Cannot use a callback: await the promise that the call returns");
+  }
+
+  #open(): RedisLock {
+    const options: OwnNonceOptions = {
+      keyPrefix: "",
+      handoff: this.settings.handoff,
+      disposeTimeoutMs: DISPOSE_TIMEOUT_MS,
+      [OWN_NONCE]: this.#nonce,
+    };
+    return this.#locks ??= new RedisLock(ioredis(this.#client), options);
+  }
+
+  async #close(): Promise<void> {
+    const locks = this.#locks;
+    this.#locks = null;
+    this.#held.clear();
+    await locks?.[Symbol.asyncDispose]();
+  }
+
+  /** Notes a set until it is lost or released. Returns what its keys hold. */
+  #hold(ownerId: string, set: LeaseSet): string {
+    const value = `${ownerId}#${this.#nonce}`;
+    this.#held.set(value, set);
+    set.signal.addEventListener("abort", () => this.#held.delete(value), { once: true });
+    return value;
+  }
+
+  /** The leases of a lock. One that another process or object has acquired is taken over by its value. */
+  async #find(lock: Lock, ttlMs: number | undefined): Promise<{ value: string; set: LeaseSet }> {
+    const { value, resources } = lock;
+    const known = this.#held.get(value);
+    if (known !== undefined) return { value, set: known };
+    const ownerId = value.replace(/#[^#]*$/, "");
+    const leases: Lease[] = [];
+    for (const name of [...resources].sort()) {
+      const options = { autoRenew: false, ttlMs };
+      const lease = ownerId === "" ? null : await this.#open().attach(name, ownerId, options);
+      if (lease === null) throw new LeaseLostError(name, "expired");
+      leases.push(lease);
+    }
+    const set = leaseSetOf(leases);
+    return { value: this.#hold(ownerId, set), set };
+  }
+
+  #lockOf(
+    resources: string[],
+    value: string,
+    attempts: readonly Promise<ExecutionStats>[],
+    set: LeaseSet,
+    startMs: number,
+    duration: number,
+    { driftFactor }: ReadSettings,
+  ): Lock {
+    const driftMs = Math.round(driftFactor * duration) + 2;
+    const endMs = Math.min(startMs + duration - driftMs, Date.now() + set.remainingMs);
+    return new Lock(this, resources, value, attempts, Math.floor(endMs));
+  }
+
+  #stats(error: Error | undefined): Promise<ExecutionStats> {
+    return Promise.resolve({
+      membershipSize: 1,
+      quorumSize: 1,
+      votesFor: new Set(error === undefined ? [this.#client] : []),
+      votesAgainst: new Map(error === undefined ? [] : [[this.#client, error]]),
+    });
+  }
+
+  /** The error of redlock for one of ours. Bad arguments stay as they are. */
+  #failure(error: unknown, names: readonly string[], settings: ReadSettings): unknown {
+    const isClosed = error instanceof DOMException && error.name === "AbortError";
+    if (!isClosed && !(error instanceof LockError)) return error;
+    const isLocked = error instanceof LockTimeoutError || error instanceof LeaseLostError;
+    const vote = isLocked
+      ? new ResourceLockedError(
+        `The operation was applied to: 0 of the ${names.length} requested resources.`,
+        { cause: error },
+      )
+      : isClosed
+      ? new Error("Connection is closed.", { cause: error })
+      : firstCauseOf(error as Error);
+    this.emit("error", vote);
+    if (!isLocked) this.emit("clientError", vote);
+    const attempts = Array.from({ length: attemptsOf(settings) }, () => this.#stats(vote));
+    return new ExecutionError(NO_QUORUM, attempts, { cause: error });
+  }
+}
+
+/** The routine of `using()`. */
+export type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => Promise<T>;
+
+function checkDuration(duration: number): void {
+  if (Number.isInteger(duration)) return;
+  throw new Error("Duration must be an integer value in milliseconds.");
+}
+
+async function renewAll(set: LeaseSet, duration: number): Promise<void> {
+  await Promise.all(Array.from(set.leases.values(), (lease) => lease.renew(duration)));
+}
+
+function firstCauseOf(error: Error): Error {
+  return error.cause instanceof Error ? firstCauseOf(error.cause) : error;
+}

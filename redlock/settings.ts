@@ -1,0 +1,95 @@
+/**
+ * The settings of redlock, and what they mean here.
+ *
+ * @module
+ */
+import { MAX_DURATION_MS } from "../core/contract/options.ts";
+import type { IoredisClient, IoredisCluster } from "../redis/clients/ioredis.ts";
+
+/** A client of ioredis, version 5 or later: of one server, or of a cluster. */
+export type RedlockClient = (IoredisClient | IoredisCluster) & {
+  /** Closes the connection. */
+  quit(): Promise<unknown>;
+};
+
+/** The settings of a {@linkcode Redlock}, or of one call. A setting that is not a number is the default. */
+export interface RedlockSettings {
+  /**
+   * By how much `expiration` is earlier than the TTL, as a part of it. The lease itself has an allowance of
+   * 1 %.
+   *
+   * @default {0.01}
+   */
+  readonly driftFactor?: number;
+  /**
+   * How many retries redlock makes; -1 for no limit. Here a call waits in a queue, for `retryCount` times
+   * `retryDelay`.
+   *
+   * @default {10}
+   */
+  readonly retryCount?: number;
+  /**
+   * The pause, in ms, between the retries of redlock.
+   *
+   * @default {200}
+   */
+  readonly retryDelay?: number;
+  /**
+   * By how much, in ms, redlock varies its pauses. Without effect here.
+   *
+   * @default {100}
+   */
+  readonly retryJitter?: number;
+  /**
+   * How long, in ms, before the end `using()` of redlock extends a lock; at least 100 ms less than the
+   * duration. Here it is extended when a third of the duration is over.
+   *
+   * @default {500}
+   */
+  readonly automaticExtensionThreshold?: number;
+  /**
+   * Whether a release makes the first waiter the holder. Set it once no process with redlock is left: they
+   * poll, and would starve.
+   *
+   * @default {false}
+   */
+  readonly handoff?: boolean;
+}
+
+/** All settings. */
+export type ReadSettings = Required<RedlockSettings>;
+
+const DEFAULTS = {
+  driftFactor: 0.01,
+  retryCount: 10,
+  retryDelay: 200,
+  retryJitter: 100,
+  automaticExtensionThreshold: 500,
+} as const;
+
+/** As many outcomes an error has at most. */
+const MAX_ATTEMPTS = 1_000;
+
+/** Fills in what is not a number, as redlock does. */
+export function readSettings(
+  settings: RedlockSettings,
+  defaults: Omit<ReadSettings, "handoff"> = DEFAULTS,
+): ReadSettings {
+  const read: Record<string, unknown> = { handoff: settings.handoff === true };
+  for (const name of Object.keys(DEFAULTS) as (keyof typeof DEFAULTS)[]) {
+    const value = settings[name];
+    read[name] = typeof value === "number" ? value : defaults[name];
+  }
+  return read as ReadSettings;
+}
+
+/** How long, in ms, a call waits; `undefined` for no limit. */
+export function waitMsOf({ retryCount, retryDelay }: ReadSettings): number | undefined {
+  if (retryCount === -1 || retryCount === Infinity) return undefined;
+  return Math.min(Math.max(0, Math.round(retryCount * retryDelay)), MAX_DURATION_MS);
+}
+
+/** How many attempts redlock would have made. */
+export function attemptsOf({ retryCount }: ReadSettings): number {
+  return retryCount < 0 ? 1 : Math.min(Math.floor(retryCount) + 1, MAX_ATTEMPTS);
+}

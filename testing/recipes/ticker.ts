@@ -1,0 +1,42 @@
+/**
+ * The process behind {@linkcode startTicker}: runs a job once per tick, with a clock that is wrong and an
+ * event loop that is blocked at times.
+ *
+ * Paces a workload: ticks come at moments of the clock, and jobs take their time.
+ *
+ * @module
+ */
+import { runOnce } from "../../recipes/mod.ts";
+import { openLock } from "../conformance/open_lock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
+import { randomOf } from "../processes/random.ts";
+import { print, scriptArgument } from "../runtime/processes.ts";
+import { pause } from "../servers/wait.ts";
+import type { TickerOptions, TickReport } from "./tickers.ts";
+
+async function main(options: TickerOptions): Promise<void> {
+  const { spec, everyMs, keepMs, withTick, clockMs, jobMs, blockMs, fromMs, ticks } = options;
+  const random = randomOf(options.seed);
+  const wall = Date.now;
+  Date.now = () => wall() + clockMs;
+  const tell = (what: TickReport["what"], index: number, more: Partial<TickReport> = {}) =>
+    print(`${JSON.stringify({ what, index, atUs: nowUs(), ...more })}\n`);
+  await using client = await openLock(spec);
+  const running: Promise<void>[] = [];
+  for (let index = options.firstTick; index < ticks; index++) {
+    const tick = new Date(fromMs + index * everyMs);
+    await pause(Math.max(0, tick.getTime() - Date.now()));
+    const endMs = performance.now() + random() * blockMs;
+    while (performance.now() < endMs); // a blocked event loop
+    tell("calls", index, { lateMs: Math.abs(Date.now() - tick.getTime()) });
+    const run = runOnce(client.lock, "job", withTick ? { keepMs, tick } : { keepMs }, async () => {
+      tell("runs", index);
+      await pause(random() * jobMs);
+      tell("ran", index);
+    });
+    running.push(run.then(() => {}, (error) => tell("failed", index, { message: String(error) })));
+  }
+  await Promise.all(running);
+}
+
+if (import.meta.main) await main(scriptArgument());

@@ -1,0 +1,77 @@
+/** The coordinator in the real node-cron, in several processes. */
+import { assert, assertEquals } from "@std/assert";
+import type { RunCoordinator } from "node-cron";
+import { runCoordinator } from "../../adapters/node_cron.ts";
+import { MemoryLock } from "../../mod.ts";
+import { runsByFire, startCronProcess } from "../../testing/adapters/cron_processes.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
+
+const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
+const PROCESSES = IS_SOAK ? 10 : 2;
+const FIRES = IS_SOAK ? 300 : 3;
+const JOB_MS = 100;
+
+Deno.test("runCoordinator() runs each fire of node-cron once, where the obvious coordinator runs it twice", async () => {
+  await using server = await startRedis();
+  await using stack = new AsyncDisposableStack();
+  const { url } = server;
+  const redis = { strategy: "redis", client: "node-redis", url, keyPrefix: "lock:" } as const;
+  const spec = { ...redis, ttlMs: LONG_TTL_MS };
+  // The last one is late by more than the job takes.
+  const processes = Array.from({ length: PROCESSES }, (_, index) =>
+    stack.use(startCronProcess({
+      ...{ spec, url, jobMs: JOB_MS },
+      blockMs: index === PROCESSES - 1 ? 500 : 0,
+    })));
+  const ours = () => runsByFire(processes, "ours");
+  const twice = () => [...runsByFire(processes, "obvious").values()].filter((runs) => runs > 1);
+  await waitUntil(
+    "enough fires ran, some of them twice with the obvious coordinator",
+    () => ours().size >= FIRES && twice().length > 0,
+    IS_SOAK ? 2 * FIRES * 1_000 : LONG_BOUND_MS,
+  );
+  for (const process of processes) assertEquals(await process.finish(), 0);
+  const runs = [...ours().values()];
+  const once = runs.filter((count) => count === 1).length;
+  say(
+    `node-cron, ${PROCESSES} processes: ${once} of ${runs.length} fires ran once; with the obvious ` +
+      `coordinator ${twice().length} of ${runsByFire(processes, "obvious").size} ran twice or more`,
+  );
+  assertEquals(runs.filter((count) => count > 1), []);
+  // A fire may be missed by all while the machine stalls, and the processes do not begin and end at once.
+  if (IS_SOAK) assert(once >= FIRES - 2, `${once} of ${FIRES}`);
+  else assert(once > 0);
+  const tokens = processes.flatMap(({ reports }) => reports.flatMap(({ token }) => token ?? []));
+  assert(tokens.every((token) => /^\d+$/.test(token)), "leaseOf() has the lease of the run");
+});
+
+Deno.test("runCoordinator() is a RunCoordinator of node-cron, and rejects in an outage", async () => {
+  await using locks = new MemoryLock();
+  const coordinator: RunCoordinator = runCoordinator(locks);
+  assertEquals(await coordinator.shouldRun("a task: with colons", 30_000), true);
+  assertEquals(await coordinator.shouldRun("a task: with colons", 30_000), false);
+  locks.tryAcquire = () => Promise.reject(new Error("an outage"));
+  const skipped = await Promise.resolve(coordinator.shouldRun("b", 30_000)).catch(String);
+  assertEquals(skipped, "Error: an outage");
+});
+
+Deno.test("runCoordinator() keeps the lock after the run, for node-cron's own time unless keepMs is set", async () => {
+  await using locks = new MemoryLock();
+  const short = runCoordinator(locks, { keepMs: 10 });
+  const key = `job:${new Date().toISOString()}`;
+  assertEquals(await short.shouldRun(key, LONG_TTL_MS), true);
+  assertEquals(short.leaseOf(key)?.isHeld, true);
+  short.onComplete(key);
+  assertEquals(short.leaseOf(key), undefined);
+  const name = key.replace(":", "@");
+  await waitUntil("the lock is free", async () => (await locks.query(name)).holders.length === 0);
+  // By now the fire is too old for a coordinator that keeps for as short a time.
+  assertEquals(await short.shouldRun(key, LONG_TTL_MS), false);
+  const long = runCoordinator(locks);
+  assertEquals(await long.shouldRun(key, LONG_TTL_MS), true);
+  long.onComplete(key);
+  assertEquals(await long.shouldRun(key, LONG_TTL_MS), false);
+});

@@ -1,0 +1,71 @@
+/** `@RunOnce()` in the real `@nestjs/schedule`: two applications stand for two processes. */
+import "reflect-metadata";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { Injectable, Module } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { Cron, Interval, ScheduleModule } from "@nestjs/schedule";
+import { LOCKS, RunOnce } from "../../http/nestjs.ts";
+import { type Lease, MemoryLock } from "../../mod.ts";
+import { decorate } from "../../testing/http/nest_server.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { LONG_TTL_MS } from "../../testing/time.ts";
+
+const OPTIONS = { logger: false, abortOnError: false } as const;
+
+/** Starts an application with jobs that add the lease of each run to a list. */
+async function startApp(locks: MemoryLock | null, runs: string[]): Promise<AsyncDisposable> {
+  class Jobs {
+    readonly #who = "jobs";
+    a(lease: Lease) {
+      this.#ran(lease);
+    }
+    b(lease: Lease) {
+      this.#ran(lease);
+    }
+    c(lease: Lease) {
+      this.#ran(lease);
+    }
+    #ran(lease: Lease) {
+      lease.throwIfLost();
+      runs.push(`${this.#who} ${lease.name}`);
+    }
+  }
+  Injectable()(Jobs);
+  const keepMs = LONG_TTL_MS;
+  // As decorators, the last one stands at the top: they are applied from below.
+  decorate(Jobs, "a", RunOnce("a", { keepMs }), Interval(20));
+  decorate(Jobs, "b", Interval(20), RunOnce("b", { keepMs }));
+  decorate(Jobs, "c", RunOnce("c", { keepMs }), Cron("* * * * * *"));
+  class App {}
+  const provided = locks === null ? [] : [{ provide: LOCKS, useValue: locks }];
+  Module({ imports: [ScheduleModule.forRoot()], providers: [Jobs, ...provided] })(App);
+  const app = await NestFactory.createApplicationContext(App, OPTIONS);
+  return { [Symbol.asyncDispose]: () => app.close() };
+}
+
+Deno.test("@RunOnce() runs the jobs of @nestjs/schedule in one of two applications", async () => {
+  await using locks = new MemoryLock();
+  const tries: Record<string, number> = { a: 0, b: 0, c: 0 };
+  const tryAcquire = locks.tryAcquire.bind(locks);
+  locks.tryAcquire = (name, options) => {
+    tries[name]!++;
+    return tryAcquire(name, options);
+  };
+  const runs: string[] = [];
+  await using _one = await startApp(locks, runs);
+  await using _two = await startApp(locks, runs);
+  await waitUntil("both have ticked", () => Object.values(tries).every((count) => count >= 2));
+  assertEquals(runs.toSorted(), ["jobs a", "jobs b", "jobs c"]);
+});
+
+Deno.test("@RunOnce() keeps an application without a provider of LOCKS from starting", async () => {
+  const error = await startApp(null, []).then(() => null, (error) => error);
+  assertStringIncludes(String(error), "LOCKS");
+});
+
+// deno-lint-ignore require-await -- tests are async
+Deno.test("@RunOnce() refuses bad arguments when the program is loaded", async () => {
+  assertThrows(() => RunOnce("", { keepMs: 10 }), RangeError, "lock name");
+  assertThrows(() => RunOnce("a", { keepMs: 1 }), RangeError, "'keepMs'");
+  assertThrows(() => RunOnce("a", {} as never), TypeError, "'keepMs'");
+});

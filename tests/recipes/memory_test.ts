@@ -1,0 +1,84 @@
+/** The recipes on locks in memory, and what no strategy matters to. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { LockUnavailableError, MemoryLock } from "../../mod.ts";
+import { lead, runOnce, type RunOnceOptions } from "../../recipes/mod.ts";
+import { recipes } from "../../testing/recipes/suite.ts";
+
+const nothing = () => Promise.resolve();
+
+recipes({
+  name: "memory",
+  start: nothing,
+  stop: nothing,
+  arena() {
+    const locks = new MemoryLock();
+    return Promise.resolve({
+      client: () => Promise.resolve(locks),
+      lose: ({ name }) => locks.request(name, { steal: true }, () => {}),
+      residue: () => Promise.resolve([]),
+      spec() {
+        throw new Error("Memory is not shared with other processes");
+      },
+      [Symbol.asyncDispose]: () => locks[Symbol.asyncDispose](),
+    });
+  },
+});
+
+Deno.test("runOnce() and lead() refuse bad arguments before they ask for the lock", async () => {
+  await using locks = new MemoryLock();
+  const bad: [unknown, new (...args: never[]) => Error, string][] = [
+    [{}, TypeError, "'keepMs'"],
+    [{ keepMs: "1" }, TypeError, "'keepMs'"],
+    [{ keepMs: 9 }, RangeError, "'keepMs'"],
+    [{ keepMs: 10, tick: 1_700_000_000_000 }, TypeError, "'tick': it must be a Date"],
+    [{ keepMs: 10, tick: new Date(NaN) }, RangeError, "'tick': it must be a valid Date"],
+    [{ keepMs: 10, ttlMs: 10 }, TypeError, "'ttlMs'"],
+  ];
+  for (const [options, error, message] of bad) {
+    const run = () => runOnce(locks, "a", options as RunOnceOptions, () => "ran");
+    await assertRejects(run, error, message);
+  }
+  const work = () => "ran";
+  await assertRejects(() => runOnce(locks, "", { keepMs: 10 }, work), RangeError, "lock name");
+  await assertRejects(() => runOnce(locks, "a", { keepMs: 10 }, null as never), TypeError, "work");
+  await assertRejects(() => lead(locks, "a", undefined as never), TypeError, "the work");
+  await assertRejects(() => lead(locks, "", work), RangeError, "lock name");
+  await assertRejects(() => lead(locks, "a", work, { signal: 1 as never }), TypeError, "'signal'");
+  assertEquals((await locks.query("a")).holders, []);
+});
+
+Deno.test("runOnce() rejects in an outage, and never runs the work without the lock", async () => {
+  await using locks = new MemoryLock();
+  locks.tryAcquire = () => Promise.reject(new LockUnavailableError("Cannot reach the service"));
+  let runs = 0;
+  const run = () => runOnce(locks, "a", { keepMs: 1_000 }, () => runs++);
+  await assertRejects(run, LockUnavailableError);
+  assertEquals(runs, 0);
+});
+
+Deno.test("runOnce() does not run if the lock is granted later than keepMs after the call", async () => {
+  await using locks = new MemoryLock();
+  const tryAcquire = locks.tryAcquire.bind(locks);
+  locks.tryAcquire = async (name, options) => {
+    const endMs = performance.now() + 20;
+    // No condition: the call takes longer than keepMs by itself.
+    while (performance.now() < endMs) await new Promise((resolve) => setTimeout(resolve, 5));
+    return await tryAcquire(name, options);
+  };
+  assertEquals(await runOnce(locks, "a", { keepMs: 10 }, () => {}), { ran: false });
+  assertEquals((await locks.query("a")).holders, []);
+});
+
+Deno.test("lead() waits for the lock again after an outage", async () => {
+  await using locks = new MemoryLock();
+  const acquire = locks.acquire.bind(locks);
+  let calls = 0;
+  locks.acquire = (name, options) => {
+    calls++;
+    if (calls < 3) return Promise.reject(new LockUnavailableError("Cannot reach the service"));
+    return acquire(name, options);
+  };
+  const stop = new AbortController();
+  await lead(locks, "a", () => stop.abort(), { signal: stop.signal });
+  assertEquals(calls, 3);
+});

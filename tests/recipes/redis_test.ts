@@ -1,0 +1,239 @@
+/** The recipes on Redis: marks that survive their process, and what went wrong with leaders of n8n. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Lease, LockUnavailableError } from "../../mod.ts";
+import { lead, type LeaderChange, runOnce } from "../../recipes/mod.ts";
+import { openLock } from "../../testing/conformance/open_lock.ts";
+import { redisHarness } from "../../testing/conformance/redis_harness.ts";
+import { say } from "../../testing/processes/figures.ts";
+import type { Reporter } from "../../testing/processes/child.ts";
+import { randomFrom } from "../../testing/processes/random.ts";
+import { recipes } from "../../testing/recipes/suite.ts";
+import {
+  countTicks,
+  startTicker,
+  type TickerOptions,
+  type TickReport,
+} from "../../testing/recipes/tickers.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
+
+const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
+
+recipes(redisHarness("node-redis"));
+
+function specOf(url: string, label?: string) {
+  const { ttlMs, keyPrefix } = { ttlMs: ENDING_TTL_MS, keyPrefix: "lock:" };
+  return { strategy: "redis", client: "node-redis", url, keyPrefix, ttlMs, label } as const;
+}
+
+Deno.test("runOnce() renews its lease, but does not keep the lock for longer than keepMs by that", async () => {
+  await using server = await startRedis();
+  await using client = await openLock(specOf(server.url));
+  const keepMs = scaled(1_500);
+  const startMs = performance.now();
+  const leftMs = async () => Number(await server.command("PTTL", "lock:report"));
+  await runOnce(client.lock, "report", { keepMs }, async (lease) => {
+    await waitUntil("a renewal is due", () => performance.now() - startMs > keepMs * 0.4);
+    lease.throwIfLost();
+  });
+  // A renewal that asked for all of keepMs again would end a third later, at least.
+  const endMs = startMs + keepMs * 1.25;
+  assert(await leftMs() <= endMs - performance.now(), "the mark must not last longer");
+  await waitUntil("the lock is free", async () => await leftMs() < 0);
+  assert(performance.now() >= startMs + keepMs);
+});
+
+Deno.test("runOnce() leaves no mark behind when the reply to its try is lost", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const spec = specOf(`redis://${proxy.hostname}:${proxy.port}`);
+  await using client = await openLock({ ...spec, unavailableAfterMs: scaled(300) });
+  const options = { keepMs: LONG_TTL_MS };
+  await runOnce(client.lock, "warm", options, () => {});
+  proxy.blackHole("to-client");
+  const run = () => runOnce(client.lock, "report", options, () => "ran");
+  await assertRejects(run, LockUnavailableError);
+  assertEquals(await server.command("EXISTS", "lock:report"), 1, "the try was executed");
+  proxy.heal();
+  // Else nobody would run this tick, for as long as keepMs.
+  await waitUntil("another try gets the lock", async () => (await run()).ran, LONG_TTL_MS / 2);
+});
+
+// As small as a default test must be; a soak runs the figures of the documentation, a tenth of the times.
+const TICKS: Omit<
+  TickerOptions,
+  "spec" | "seed" | "clockMs" | "withTick" | "fromMs" | "firstTick"
+> = IS_SOAK
+  ? { everyMs: 1_500, keepMs: 800, jobMs: 300, blockMs: 100, ticks: 1_000 }
+  : { everyMs: scaled(500), keepMs: scaled(250), jobMs: 100, blockMs: 50, ticks: 4 };
+const PROCESSES = IS_SOAK ? 20 : 3;
+const KILLS = IS_SOAK ? 100 : 0;
+const CLOCK_MS = IS_SOAK ? 200 : 20;
+
+for (const withTick of [true, false]) {
+  const how = withTick ? "with the time of the tick" : "without the time of the tick";
+  Deno.test(`runOnce() runs each tick in one of several processes, ${how}`, async () => {
+    await using server = await startRedis();
+    const counts = await runTicks(server.url, withTick, 0);
+    assertEquals([counts.twice, counts.missed], [[], []]);
+  });
+}
+
+Deno.test({
+  name: "runOnce() runs no tick twice when winners are killed",
+  ignore: KILLS === 0,
+  fn: async () => {
+    await using server = await startRedis();
+    for (const withTick of [true, false]) {
+      const { twice } = await runTicks(server.url, withTick, KILLS);
+      assertEquals(twice, [], "the mark survives its process");
+    }
+  },
+});
+
+async function runTicks(url: string, withTick: boolean, kills: number) {
+  const random = randomFrom("ticks");
+  await using stack = new AsyncDisposableStack();
+  const fromMs = Date.now() + scaled(IS_SOAK ? 20_000 : 2_000);
+  const start = (firstTick: number): Reporter<TickReport> =>
+    stack.use(startTicker({
+      ...TICKS,
+      ...{ spec: specOf(url), withTick, fromMs, firstTick, seed: Math.floor(random() * 2 ** 31) },
+      clockMs: Math.round((random() * 2 - 1) * CLOCK_MS),
+    }));
+  const processes = Array.from({ length: PROCESSES }, () => start(0));
+  const alive = new Set(processes);
+  for (let left = kills; left > 0;) {
+    const winner = [...alive].find(({ reports }) => reports.at(-1)?.what === "runs");
+    if (winner !== undefined && random() < 0.5) {
+      winner.kill("SIGKILL");
+      alive.delete(winner);
+      const fresh = start(Math.ceil((Date.now() - fromMs) / TICKS.everyMs) + 2);
+      processes.push(fresh);
+      alive.add(fresh);
+      left--;
+    }
+    if (Date.now() > fromMs + TICKS.ticks * TICKS.everyMs) break;
+    await pause(10); // Paces a workload: the kills are spread over the run
+  }
+  for (const process of alive) assertEquals(await process.finish(), 0);
+  const counts = countTicks(processes.map(({ reports }) => reports), { ...TICKS, withTick });
+  const { once, twice, missed, outsideRule } = counts;
+  const how = `${PROCESSES} processes, ${withTick ? "with" : "without"} tick, ${kills} kills`;
+  say(
+    `runOnce(), ${how}: ${once} of ${TICKS.ticks} ticks ran once, ${twice.length} twice, ` +
+      `${missed.length} not; ${outsideRule.length} were outside the rule`,
+  );
+  return counts;
+}
+
+/** A log of what several candidates are told, in one order. */
+function candidates() {
+  const log: string[] = [];
+  const leases = new Map<string, Lease>();
+  const running = new Map<string, number>();
+  const stopped = new AbortController();
+  const ended: Promise<void>[] = [];
+  return {
+    log,
+    leases,
+    stand(who: string, locks: Parameters<typeof lead>[0]) {
+      const onChange = (change: LeaderChange) => {
+        log.push(`${who} ${change.state}`);
+        if (change.state === "leading") leases.set(who, change.lease);
+        // The listener that stops the work must not see itself as the leader (n8n 8401).
+        if (change.state === "lost" && !stopped.signal.aborted) {
+          assertEquals(leases.get(who)!.isHeld, false);
+        }
+      };
+      ended.push(lead(locks, "main", async (_lease, signal) => {
+        running.set(who, (running.get(who) ?? 0) + 1);
+        assertEquals(running.get(who), 1, "the work runs once at a time");
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        running.set(who, 0);
+      }, { signal: stopped.signal, onChange }));
+    },
+    has: (line: string) => waitUntil(line, () => log.includes(line)),
+    running: () => [...running].filter(([, count]) => count > 0).map(([who]) => who),
+    async [Symbol.asyncDispose]() {
+      stopped.abort();
+      await Promise.all(ended);
+    },
+  };
+}
+
+Deno.test("lead() tells a leader that another process leads now (n8n 7964)", async () => {
+  await using server = await startRedis();
+  await using one = await openLock(specOf(server.url));
+  await using two = await openLock(specOf(server.url));
+  await using cast = candidates();
+  cast.stand("one", one.lock);
+  await cast.has("one leading");
+  cast.stand("two", two.lock);
+  await cast.has("two waiting");
+  // The key exists all the time, but it is that of the other one.
+  await two.lock.request("main", { steal: true }, () => cast.has("one lost"));
+  await cast.has("two leading");
+  await cast.has("one waiting");
+  assertEquals(cast.running(), ["two"]);
+});
+
+Deno.test("lead() ends the work before it leads again when the key has vanished (n8n 8401)", async () => {
+  await using server = await startRedis();
+  await using one = await openLock(specOf(server.url));
+  await using cast = candidates();
+  cast.stand("one", one.lock);
+  await cast.has("one leading");
+  await server.command("DEL", "lock:main");
+  await waitUntil("it leads again", () => cast.log.length === 4);
+  assertEquals(cast.log, ["one leading", "one lost", "one waiting", "one leading"]);
+  assertEquals(cast.running(), ["one"]);
+});
+
+Deno.test("lead() starts the work of a process that finds the lock of its own last life (n8n 27126)", async () => {
+  await using server = await startRedis();
+  const spec = specOf(server.url, "main-0");
+  {
+    await using before = await openLock(spec);
+    // As if it were killed: nothing releases the lock.
+    await before.lock.request("other", () => {});
+    await server.command(
+      "SET",
+      "lock:main",
+      "main-0/a-lease-of-the-killed-process",
+      "PX",
+      ENDING_TTL_MS,
+    );
+  }
+  await using after = await openLock(spec);
+  await using cast = candidates();
+  cast.stand("main-0", after.lock);
+  await cast.has("main-0 leading");
+  assertEquals(cast.log, ["main-0 waiting", "main-0 leading"]);
+  await waitUntil("the work runs", () => cast.running().length > 0);
+});
+
+Deno.test("lead() tells each change once while replies take longer than renewals (n8n 29696)", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  await using one = await openLock(specOf(`redis://${proxy.hostname}:${proxy.port}`));
+  await using two = await openLock(specOf(server.url));
+  await using cast = candidates();
+  cast.stand("one", one.lock);
+  await cast.has("one leading");
+  cast.stand("two", two.lock);
+  await cast.has("two waiting");
+  proxy.onReply = () => ({ delayMs: ENDING_TTL_MS });
+  await cast.has("two leading");
+  assert(cast.log.indexOf("one lost") < cast.log.indexOf("two leading"), cast.log.join());
+  proxy.onReply = undefined;
+  await cast.has("one waiting");
+  // No condition: late renewals of the first must not change anything.
+  await pause(ENDING_TTL_MS);
+  assertEquals(cast.log.filter((line) => line.startsWith("two")), ["two waiting", "two leading"]);
+  const ofOne = cast.log.filter((line) => line.startsWith("one"));
+  assertEquals(ofOne, ["one leading", "one lost", "one waiting"]);
+  assertEquals(cast.leases.get("two")!.isHeld, true);
+});

@@ -1,0 +1,89 @@
+/**
+ * Shared leases of one client: several at once, beside owner ids, lost messages, and the losses of keys.
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { RedisLock } from "../../redis/mod.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import { aborted, within } from "../../testing/conformance/bounds.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { play } from "../../testing/redis/race_stage.ts";
+import { playOnWire } from "../../testing/redis/wire_stage.ts";
+import { onlyFencesLeft } from "../../testing/redis/traces.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
+
+const SHARED = { mode: "shared" } as const;
+const KEYS = lockKeys("lock:", "n");
+
+Deno.test("RedisLock.acquire() and attach() refuse the owner id that stands for all holders of a shared lock", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  {
+    await using lock = new RedisLock(client, { ttlMs: LONG_TTL_MS });
+    await using reader = await lock.acquire("n", SHARED);
+    const reserved = "holdfast:shared";
+    await assertRejects(() => lock.acquire("n", { ownerId: reserved }), RangeError, "reserved");
+    await assertRejects(() => lock.tryAcquire("n", { ownerId: reserved }), RangeError, "reserved");
+    await assertRejects(() => lock.attach("n", reserved), RangeError, "reserved");
+    await reader.renew();
+  }
+  await close();
+  await onlyFencesLeft(server, LONG_TTL_MS);
+});
+
+Deno.test("RedisLock ends all shared leases of a client when it grants the lock exclusively, and only then", () =>
+  play(async ({ lock, server: { command } }) => {
+    const readers = [
+      await lock.acquire("n", SHARED),
+      await lock.acquire("n", SHARED),
+      await lock.acquire("n", { limit: 3 }),
+    ];
+    for (const reader of readers) reader.throwIfLost();
+    await command("DEL", KEYS.lock);
+    const writer = await lock.acquire("n");
+    for (const { signal } of readers) {
+      assert(signal.aborted);
+      assertEquals(signal.reason.reason, "stolen");
+    }
+    assertEquals(await writer.release(), true);
+    // What the lost leases have left is swept, two per shared grant.
+    for (let i = 0; i < 2; i++) {
+      assertEquals(await (await lock.acquire("n", SHARED)).release(), true);
+    }
+  }));
+
+for (const lost of ["lock", "queue", "waiters"] as const) {
+  Deno.test(`RedisLock ends a shared lease at its next renewal after the loss of the ${lost} key`, async () => {
+    await using server = await startRedis();
+    const { client, close } = await openRedisClient("node-redis", server.url);
+    {
+      await using lock = new RedisLock(client, { ttlMs: KEPT_TTL_MS });
+      const reader = await lock.acquire("n", { limit: 1 });
+      const { signal } = reader;
+      await server.command("DEL", KEYS[lost]);
+      await within("its signal aborts", aborted(signal));
+      assertEquals(signal.reason.reason, "expired");
+      const next = await within("its place is free again", lock.acquire("n", { limit: 1 }));
+      assertEquals(await next.release(), true);
+    }
+    await close();
+  });
+}
+
+Deno.test("RedisLock.acquire() in shared mode finds grants whose messages are lost", () =>
+  playOnWire("node-redis", async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const readers = [stage.lock.acquire("n", SHARED), stage.lock.acquire("n", SHARED)];
+    await waitUntil("all wait", async () => (await stage.other.query("n")).waiterCount === 3);
+    await held.release();
+    const writer = await within("the writer is first", waiting);
+    stage.onReply = (reply) => reply === "message" ? "drop" : "pass";
+    await writer.release();
+    for (const lease of await within("both are granted the lock", Promise.all(readers))) {
+      lease.throwIfLost();
+      assertEquals(await lease.release(), true);
+    }
+    assertEquals(await stage.holder(), null);
+    await stage.freeAtOnce();
+  }));

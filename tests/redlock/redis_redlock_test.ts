@@ -1,0 +1,215 @@
+/** The calls of the package redlock, beside the package itself. */
+import {
+  assert,
+  assertEquals,
+  assertInstanceOf,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { Redis } from "ioredis";
+import RealRedlock from "redlock";
+import { ExecutionError, Lock, Redlock, ResourceLockedError } from "../../redlock/mod.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { noteOpen } from "../../testing/redis/client_timers.ts";
+import { endIoredis } from "../../testing/redis/clients.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
+
+const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 60;
+const WAIT = { retryCount: -1 };
+
+/** Runs a test with a client, and managers on it, all of which end. */
+async function withClient(
+  test: (client: Redis, redlock: Redlock, server: RedisServer) => Promise<void>,
+  settings = {},
+): Promise<void> {
+  await using server = await startRedis();
+  const client = new Redis(server.url);
+  const redlock = new Redlock([client], settings);
+  const close = noteOpen(async () => {
+    await redlock.quit().catch(() => {}); // a test may have closed it
+    await endIoredis(client);
+  });
+  try {
+    await test(client, redlock, server);
+  } finally {
+    await close();
+  }
+}
+
+/** The error, and that of its votes. */
+async function votes(call: () => Promise<unknown>): Promise<[ExecutionError, Error]> {
+  const error = await assertRejects(call, ExecutionError, "unable to achieve a quorum");
+  const [stats] = await Promise.all(error.attempts);
+  const [vote] = stats!.votesAgainst.values();
+  return [error, vote!];
+}
+
+Deno.test("Redlock.acquire() sets the keys of redlock to the value of the lock", () =>
+  withClient(async (client, redlock) => {
+    const startMs = Date.now();
+    const lock = await redlock.acquire(["b", "a"], LONG_TTL_MS);
+    assertInstanceOf(lock, Redlock.Lock);
+    assertEquals([await client.get("a"), await client.get("b")], [lock.value, lock.value]);
+    assertEquals([lock.resources, lock.resource], [["b", "a"], ["b", "a"]]);
+    assert(lock.expiration > startMs && lock.expiration <= startMs + LONG_TTL_MS + 1_000);
+    const extended = await lock.extend(2 * LONG_TTL_MS);
+    assertEquals([lock.expiration, extended.value], [0, lock.value]);
+    assert(await client.pttl("a") > LONG_TTL_MS);
+    await assertRejects(() => lock.extend(LONG_TTL_MS), ExecutionError, "already-expired");
+    const { attempts } = await extended.release();
+    assertEquals((await attempts[0]!).votesFor.size, 1);
+    assertEquals(await client.exists("a", "b"), 0);
+    await votes(() => extended.release());
+  }));
+
+Deno.test("Redlock.acquire() waits for as long as redlock would retry, then fails as redlock does", () =>
+  withClient(async (_client, redlock) => {
+    const errors: Error[] = [];
+    redlock.on("error", (error) => errors.push(error));
+    const lock = await redlock.acquire(["a"], LONG_TTL_MS);
+    const [error, vote] = await votes(() =>
+      redlock.acquire(["b", "a"], LONG_TTL_MS, { retryCount: 2, retryDelay: 10 })
+    );
+    assertEquals(error.attempts.length, 3);
+    assertInstanceOf(error, Redlock.LockError);
+    assertInstanceOf(vote, ResourceLockedError);
+    assertEquals(errors, [vote]);
+    const next = redlock.acquire(["b", "a"], LONG_TTL_MS, WAIT);
+    await lock.release();
+    await (await next).release();
+  }));
+
+Deno.test("Redlock.acquire() leaves its lock to expire, and quit() releases what is held", () =>
+  withClient(async (client, redlock, server) => {
+    const lock = await redlock.acquire("a", ENDING_TTL_MS);
+    await waitUntil("it has expired", async () => await client.exists("a") === 0);
+    assert(Date.now() >= lock.expiration);
+    await votes(() => lock.release());
+    await redlock.acquire("b", LONG_TTL_MS);
+    const waiting = votes(() => redlock.acquire("b", LONG_TTL_MS, WAIT));
+    await redlock.quit();
+    const [, vote] = await waiting;
+    assertEquals(vote.message, "Connection is closed.");
+    assertEquals(await server.command("EXISTS", "b"), 0);
+  }));
+
+Deno.test("Redlock.using() extends the lock, and tells a loss by the signal and the error", () =>
+  withClient(async (client, redlock) => {
+    const settings = { automaticExtensionThreshold: 100 };
+    const value = await redlock.using(["a"], ENDING_TTL_MS, settings, async (signal, { lock }) => {
+      const endMs = Date.now() + 2 * ENDING_TTL_MS;
+      await waitUntil("the first time is over", () => Date.now() > endMs);
+      assertEquals([signal.aborted, signal.error], [false, undefined]);
+      assertEquals(await client.get("a"), lock.value);
+      return "done";
+    });
+    assertEquals([value, await client.exists("a")], ["done", 0]);
+    let reason: unknown;
+    const [, vote] = await votes(() =>
+      redlock.using(["a"], ENDING_TTL_MS, settings, async (signal) => {
+        await client.del("a");
+        await waitUntil("the signal has aborted", () => signal.aborted);
+        reason = signal.error;
+      })
+    );
+    assertInstanceOf(vote, ResourceLockedError);
+    assertStringIncludes(String(reason), "Lost the lease");
+    await assertRejects(
+      () => redlock.using(["a"], LONG_TTL_MS, () => Promise.reject(new RangeError("routine"))),
+      RangeError,
+      "routine",
+    );
+    await assertRejects(() => redlock.using(["a"], 500, async () => {}), Error, "at least 100ms");
+  }));
+
+Deno.test("Redlock takes over a lock by its value, from another process", () =>
+  withClient(async (client, redlock) => {
+    const other = new Redlock([client]);
+    const lock = await other.acquire(["a", "b"], LONG_TTL_MS);
+    const known = new Lock(redlock, lock.resources, lock.value, [], lock.expiration);
+    const extended = await known.extend(2 * LONG_TTL_MS);
+    assertEquals(await client.get("a"), extended.value);
+    await extended.release();
+    assertEquals(await client.exists("a", "b"), 0);
+    await votes(() => new Lock(redlock, ["a"], "of-another", [], Date.now() + 1_000).release());
+  }));
+
+Deno.test("Redlock has the calls of version 4, but no callbacks and no disposers", () =>
+  withClient(async (client, redlock) => {
+    const lock = await redlock.lock("a", LONG_TTL_MS);
+    assertEquals(await client.get("a"), lock.value);
+    await lock.unlock();
+    await redlock.unlock(await redlock.acquire(["a"], LONG_TTL_MS));
+    assertEquals(await client.exists("a"), 0);
+    const callback = () => {};
+    const call = () => redlock.acquire("a", LONG_TTL_MS, callback as never);
+    await assertRejects(call, TypeError, "callback");
+    assertThrows(() => redlock.disposer(), TypeError, "using()");
+  }));
+
+Deno.test("Redlock refuses several servers, own scripts and bad arguments with the reason", () =>
+  withClient(async (client, redlock, server) => {
+    const other = new Redis(server.url, { lazyConnect: true });
+    assertThrows(() => new Redlock([client, other]), TypeError, "fencing tokens");
+    assertThrows(() => new Redlock([]), TypeError, "at least one");
+    assertThrows(() => new Redlock([client], {}, { acquireScript: "" }), TypeError, "scripts");
+    assertThrows(() => new Redlock([client], { lockScript: "" } as never), TypeError, "scripts");
+    assertThrows(() => new Redlock([client], { db: 2 } as never), TypeError, "database 2");
+    await assertRejects(() => redlock.acquire(["a"], 1.5), Error, "must be an integer");
+    await assertRejects(() => redlock.acquire(["a"], 2 ** 40), RangeError, "'ttlMs'");
+    await assertRejects(() => redlock.acquire([], 1_000), RangeError, "entries");
+  }));
+
+Deno.test("Redlock.acquire() leaves no lock behind when the reply is lost", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const client = new Redis(proxy.port, proxy.hostname).on("error", () => {});
+  const redlock = new Redlock([client], { retryCount: 1, retryDelay: scaled(100) });
+  const close = noteOpen(async () => {
+    await redlock.quit().catch(() => {});
+    await endIoredis(client);
+  });
+  try {
+    await (await redlock.acquire("warm", LONG_TTL_MS)).release();
+    const clientErrors: unknown[] = [];
+    redlock.on("clientError", (error) => clientErrors.push(error));
+    proxy.blackHole("to-client");
+    const [, vote] = await votes(() => redlock.acquire("a", LONG_TTL_MS));
+    assert(!(vote instanceof ResourceLockedError));
+    assertEquals(clientErrors, [vote]);
+    proxy.heal();
+    const startMs = performance.now();
+    const isGone = async () => await server.command("EXISTS", "a") === 0;
+    await waitUntil("the clean-up has freed the lock", isGone);
+    assert(performance.now() - startMs < LONG_TTL_MS / 2, "not by its TTL");
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("Redlock and redlock 5 on the same keys exclude each other", () =>
+  withClient(async (client, redlock) => {
+    const real = new RealRedlock([client as never], { retryCount: -1, retryDelay: 5 });
+    let inside = 0;
+    let overlaps = 0;
+    const counts = [0, 0];
+    const work = async (index: number) => {
+      for (let i = 0; i < SECTIONS; i++) {
+        const lock = index === 0
+          ? await redlock.acquire(["b", "a"], LONG_TTL_MS, WAIT)
+          : await real.acquire(["a", "b"], LONG_TTL_MS);
+        if (++inside > 1) overlaps++;
+        await client.ping(); // meanwhile the other one could enter
+        inside--;
+        counts[index]!++;
+        await lock.release();
+      }
+    };
+    await Promise.all([work(0), work(0), work(1), work(1)]);
+    assertEquals([overlaps, counts], [0, [2 * SECTIONS, 2 * SECTIONS]]);
+    say(`Redlock beside redlock 5: ${4 * SECTIONS} critical sections, ${overlaps} overlaps`);
+  }));
