@@ -26,6 +26,7 @@ function hold(locks: WebLocks, name: string, options = {}) {
     return gate.promise;
   });
   ended.catch(inside.reject);
+  inside.promise.catch(() => {}); // whoever awaits it learns of the error
   const release = async () => {
     gate.resolve();
     await ended;
