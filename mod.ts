@@ -31,6 +31,8 @@ export type {
   DistributedLock,
   Lease,
   LeaseOptions,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockHolder,
   LockMode,

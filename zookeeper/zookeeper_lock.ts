@@ -11,11 +11,13 @@ import {
   modeOf,
   readAcquireOptions,
   readMaxWaiters,
+  readPrefix,
 } from "../core/contract/call_options.ts";
 import type {
   AcquireOptions,
-  DistributedLock,
   Lease,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockSnapshot,
   QueryOptions,
@@ -30,11 +32,12 @@ import { Acquisition, type CallContext } from "./acquisition.ts";
 import { readSettings, ZOOKEEPER_LOCK_OPTIONS, type ZooKeeperLockOptions } from "./options.ts";
 import { loadClient } from "./connection/client_module.ts";
 import { OutageBudget } from "../core/time/outage_budget.ts";
-import { classifyFailure } from "./connection/failures.ts";
+import { classifyFailure, nullIfMissing } from "./connection/failures.ts";
 import type { ConnectSource } from "./connection/servers.ts";
 import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
-import { znodeName } from "./connection/znode_names.ts";
+import { lockNameOf, znodeName } from "./connection/znode_names.ts";
 import { IdleLocks } from "./idle_locks.ts";
+import type { Session } from "./session/session.ts";
 import { Sessions } from "./session/sessions.ts";
 import { readSnapshot } from "./snapshot.ts";
 
@@ -76,7 +79,7 @@ const CLOSE_MS = 100;
  * lease.throwIfLost();
  * ```
  */
-export class ZooKeeperLock implements DistributedLock {
+export class ZooKeeperLock implements ListableLock {
   /** The guarantees of this strategy. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
@@ -85,6 +88,7 @@ export class ZooKeeperLock implements DistributedLock {
     attach: false,
     shared: true,
     limit: false,
+    list: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -151,7 +155,7 @@ export class ZooKeeperLock implements DistributedLock {
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#read(name, options);
+    const read = this.#check(name, options);
     const acquire = () =>
       read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
     return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
@@ -166,7 +170,7 @@ export class ZooKeeperLock implements DistributedLock {
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    const read = this.#read(name, options);
+    const read = this.#check(name, options);
     if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
     return await this.#begin(name, read, true).acquire();
   }
@@ -180,6 +184,28 @@ export class ZooKeeperLock implements DistributedLock {
     checkName(name);
     this.#lifetime.throwIfEnded();
     return await this.#query(name, maxWaiters, Infinity);
+  }
+
+  /**
+   * Lists the names of the locks that are held or were used lately, in one request: the children of
+   * `rootPath`. A name whose znode name is longer than 1,000 characters is listed as `%sha256-` and its hash.
+   * ZooKeeper answers up to its `jute.maxbuffer`, 1 MB by default. See {@linkcode ListableLock.list}.
+   */
+  list(options: ListOptions = {}): AsyncIterable<string> {
+    const prefix = readPrefix(options);
+    this.#lifetime.throwIfEnded();
+    return this.#names(prefix);
+  }
+
+  async *#names(prefix: string): AsyncGenerator<string> {
+    const root = this.#rootPath;
+    const children = await this.#read(`${prefix}*`, Infinity, (session) => {
+      return session.children(root).catch(nullIfMissing);
+    });
+    for (const child of children?.names ?? []) {
+      const name = lockNameOf(child);
+      if (name?.startsWith(prefix)) yield name;
+    }
   }
 
   /**
@@ -221,8 +247,17 @@ export class ZooKeeperLock implements DistributedLock {
     });
   }
 
-  /** Reads the queue in this session, or in the next one. An outage may last for `withinMs` at most. */
-  async #query(name: string, maxWaiters: number, withinMs: number): Promise<LockSnapshot> {
+  #query(name: string, maxWaiters: number, withinMs: number): Promise<LockSnapshot> {
+    const path = this.#pathOf(name);
+    return this.#read(name, withinMs, (session) => readSnapshot(session, name, path, maxWaiters));
+  }
+
+  /** Reads in this session, or in the next one. An outage may last for `withinMs` at most. */
+  async #read<T>(
+    name: string,
+    withinMs: number,
+    read: (session: Session) => Promise<T>,
+  ): Promise<T> {
     const { sessions, outage, ended } = this.#context;
     const budget = new OutageBudget({
       ...outage,
@@ -233,8 +268,7 @@ export class ZooKeeperLock implements DistributedLock {
     for (;;) {
       try {
         const session = sessions.live() ?? await sessions.within(budget);
-        const read = () => readSnapshot(session, name, this.#pathOf(name), maxWaiters);
-        return await budget.ask(read);
+        return await budget.ask(() => read(session));
       } catch (error) {
         await budget.recover(error);
       }
@@ -245,7 +279,7 @@ export class ZooKeeperLock implements DistributedLock {
     return `${this.#rootPath}/${znodeName(name)}`;
   }
 
-  #read(name: string, options: AcquireOptions): AcquireOptions {
+  #check(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
     const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();

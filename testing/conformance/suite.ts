@@ -14,6 +14,7 @@ import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
 import { countLine } from "./counts.ts";
 import type { Harness } from "./harness.ts";
+import { listSuite } from "./list.ts";
 import { lossSuite } from "./loss.ts";
 import { modesSuite } from "./modes.ts";
 import { nestingSuite } from "./nesting.ts";
@@ -22,6 +23,7 @@ import { requestSuite } from "./request.ts";
 import { setsSuite } from "./sets.ts";
 import { stealSuite } from "./steal.ts";
 import { waitingSuite } from "./waiting.ts";
+import { webLocksSuite } from "./web_locks.ts";
 
 const ALL = [
   exclusionSuite,
@@ -31,6 +33,8 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  webLocksSuite,
+  listSuite,
   modesSuite,
   nestingSuite,
   stealSuite,

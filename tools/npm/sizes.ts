@@ -32,6 +32,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./lock-service": 8_000,
   "./testing": 13_500,
   "./open": 73_000,
+  "./web-locks": 4_000,
   "./command": 80_000,
   "./fencing": 4_200,
   "./recipes": 2_000,
