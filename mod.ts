@@ -32,6 +32,8 @@ export type {
   DistributedLock,
   Lease,
   LeaseOptions,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockHolder,
   LockMode,

@@ -13,6 +13,7 @@ import { openLock } from "../open/mod.ts";
 import { UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { doctor, DOCTOR_HELP } from "./doctor.ts";
+import { list, LIST_HELP } from "./list.ts";
 import { release, RELEASE_HELP } from "./release.ts";
 import { run, RUN_HELP } from "./run.ts";
 import { show, SHOW_HELP } from "./show.ts";
@@ -21,6 +22,7 @@ const HELP = `Usage: holdfast COMMAND [options]
 
   run NAME -- COMMAND   runs a command while it holds the lock NAME
   show NAME             prints who holds a lock, and who waits for it
+  list [PREFIX]         prints the locks, and who holds each
   release --steal NAME  takes a lock from its holder, and frees it
   doctor                judges how the service is set up
 
@@ -30,6 +32,7 @@ holdfast COMMAND --help explains the options of a command.`;
 const COMMANDS = {
   run: { main: run, help: RUN_HELP },
   show: { main: show, help: SHOW_HELP },
+  list: { main: list, help: LIST_HELP },
   release: { main: release, help: RELEASE_HELP },
   doctor: { main: doctor, help: DOCTOR_HELP },
 } as const;

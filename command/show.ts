@@ -4,9 +4,10 @@
  * @module
  */
 import { parseArgs } from "node:util";
-import type { LockHolder, LockWaiter } from "../core/contract/distributed_lock.ts";
+import type { LockWaiter } from "../core/contract/distributed_lock.ts";
 import { UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT } from "./command.ts";
+import { asJson, describeHolder, seconds } from "./snapshot.ts";
 
 export const SHOW_HELP = `Usage: holdfast show [options] NAME
 
@@ -29,8 +30,7 @@ export async function show(args: readonly string[], context: CommandContext): Pr
   const url = context.url(values.at);
   const snapshot = await context.withLocks(url, (locks) => locks.query(name));
   if (values.json) {
-    const asText = (_key: string, value: unknown) => typeof value === "bigint" ? `${value}` : value;
-    context.print(JSON.stringify(snapshot, asText));
+    context.print(asJson(snapshot));
     return EXIT.ok;
   }
   const { holders, waiters, waiterCount } = snapshot;
@@ -42,21 +42,10 @@ export async function show(args: readonly string[], context: CommandContext): Pr
   return EXIT.ok;
 }
 
-function describeHolder({ label, fencingToken, remainingMs }: LockHolder): string {
+function describeWaiter({ mode, label, waitedMs }: LockWaiter): string {
   return [
     label ?? "(no label)",
-    ...fencingToken === undefined ? [] : [`token ${fencingToken}`],
-    ...remainingMs === undefined ? [] : [`${seconds(remainingMs)} left`],
-  ].join(", ");
-}
-
-function describeWaiter({ label, waitedMs }: LockWaiter): string {
-  return [
-    label ?? "(no label)",
+    ...mode === "shared" ? ["shared"] : [],
     ...waitedMs === undefined ? [] : [`has waited ${seconds(waitedMs)}`],
   ].join(", ");
-}
-
-function seconds(ms: number): string {
-  return `${(ms / 1_000).toFixed(1)} s`;
 }

@@ -110,7 +110,7 @@ interface Waiting {
  * ```
  */
 export class FakeLock implements DistributedLock {
-  /** The guarantees and features: those of `RedisLock`, but for `attach`. */
+  /** The guarantees and features: those of `RedisLock`, but for `attach` and `list`. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
     endsBy: "ttl",
@@ -118,6 +118,7 @@ export class FakeLock implements DistributedLock {
     attach: false,
     shared: true,
     limit: true,
+    list: false,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -573,9 +574,6 @@ export class FakeLock implements DistributedLock {
     const holds = [...this.#holds.get(name) ?? []].toSorted((one, other) =>
       one.endMs - other.endMs
     );
-    const nowMs = this.#clock.now();
-    const waiters = this.#queue.waiters(name, maxWaiters)
-      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
     return {
       name,
       holders: holds.slice(0, MAX_HOLDERS).map(({ mode, label, fencingToken, endMs }) => ({
@@ -585,7 +583,7 @@ export class FakeLock implements DistributedLock {
         ...this.#until(endMs),
       })),
       holderCount: holds.length,
-      waiters,
+      waiters: this.#queue.described(name, maxWaiters),
       waiterCount: this.#queue.waiterCount(name),
     };
   }

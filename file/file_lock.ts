@@ -20,12 +20,14 @@ import {
   ACQUIRE_OPTIONS,
   readAcquireOptions,
   readMaxWaiters,
+  readPrefix,
 } from "../core/contract/call_options.ts";
 import { BACKGROUND_CLOCK, instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AcquireOptions,
-  DistributedLock,
   Lease,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockHolder,
   LockSnapshot,
@@ -36,7 +38,12 @@ import type {
 import { Calls } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import { LocalQueue, type LocalWaiter, type Turn } from "../core/lease/local_queue.ts";
+import {
+  describedWaiter,
+  LocalQueue,
+  type LocalWaiter,
+  type Turn,
+} from "../core/lease/local_queue.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
@@ -88,7 +95,7 @@ const BRIEF_LOCK_TRIES = 20;
  * await Deno.remove(dir, { recursive: true });
  * ```
  */
-export class FileLock implements DistributedLock {
+export class FileLock implements ListableLock {
   /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "process",
@@ -97,6 +104,7 @@ export class FileLock implements DistributedLock {
     attach: false,
     shared: false,
     limit: false,
+    list: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -188,7 +196,7 @@ export class FileLock implements DistributedLock {
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
-    this.#fileWaiters.set(name, { sinceMs: performance.now(), label });
+    this.#fileWaiters.set(name, { mode: "exclusive", sinceMs: performance.now(), label });
     this.#queue.countAhead(name, 1);
     try {
       notify?.({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
@@ -304,10 +312,27 @@ export class FileLock implements DistributedLock {
     const nowMs = performance.now();
     const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)
-      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
+      .map((waiter) => describedWaiter(waiter, nowMs));
     const holders = holder ? [holder] : [];
     const waiterCount = this.#waiterCount(name);
     return { name, holders, holderCount: holders.length, waiters, waiterCount };
+  }
+
+  /**
+   * Lists the names of all lock files: those that are held, were held in the last second, or are kept. It reads
+   * a part of each file. See {@linkcode ListableLock.list}.
+   */
+  list(options: ListOptions = {}): AsyncIterable<string> {
+    const prefix = readPrefix(options);
+    this.#lifetime.throwIfEnded();
+    return this.#names(prefix);
+  }
+
+  async *#names(prefix: string): AsyncGenerator<string> {
+    for await (const name of this.#directory.names(`${prefix}*`)) {
+      this.#lifetime.ended.throwIfAborted();
+      if (name.startsWith(prefix)) yield name;
+    }
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */

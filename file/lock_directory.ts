@@ -13,6 +13,7 @@ import {
   look,
   type NotLocked,
   observe,
+  readName,
   type Record,
   tryLock,
 } from "./locked_file.ts";
@@ -100,6 +101,25 @@ export class LockDirectory {
       return this.#find() === null ? "free" : observe(this.#fs, lockPath(this.path, name));
     } catch (error) {
       throw toLockError(error, name);
+    }
+  }
+
+  /**
+   * The names that stand in the lock files. A file with a name that is not that of its path is no lock file.
+   *
+   * @param what What is listed, for the message of an error.
+   */
+  async *names(what: string): AsyncGenerator<string> {
+    try {
+      if (this.#find() === null) return;
+      for (const file of await readdir(this.path)) {
+        if (!LOCK_FILE.test(file)) continue;
+        const path = join(this.path, file);
+        const name = readName(this.#fs, path);
+        if (name !== null && lockPath(this.path, name) === path) yield name;
+      }
+    } catch (error) {
+      if (codeOf(error) !== "ENOENT") throw toLockError(error, what);
     }
   }
 

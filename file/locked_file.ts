@@ -65,6 +65,9 @@ export const WANTED_OFFSET = 23;
 /** Width of the header in bytes: the fields, a label of up to 100 escaped code units, a line break. */
 export const RECORD_BYTES = 40 + 2 + 100 * 6 + 1;
 
+/** Width of the longest name: 1,000 escaped code units, quotes, a line break. */
+const MAX_NAME_BYTES = 1_000 * 6 + 3;
+
 const FIELDS = /^(\d{20}) ([h-]) ([w-]) (\d{2}) ([0-9a-f]{8}) ("[^\n]*")\s*$/;
 const MARK = { held: "h", wanted: "w", not: "-" } as const;
 
@@ -253,6 +256,25 @@ function changing(): Error {
   return new Error(
     "the file is another one at each look: is its directory on a local file system?",
   );
+}
+
+/**
+ * Reads the lock's name, which is never overwritten. `null` if there is none: the file is gone, just being
+ * created, or damaged. Opened for reading only, so that no waiter is woken.
+ */
+export function readName(fs: FileSystem, path: string): string | null {
+  const file = openRegular(fs, path, "read");
+  if (file === null) return null;
+  try {
+    const text = new TextDecoder().decode(readAt(file, RECORD_BYTES, MAX_NAME_BYTES));
+    const name: unknown = JSON.parse(text.slice(0, text.indexOf("\n")));
+    return typeof name === "string" ? name : null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  } finally {
+    file.close();
+  }
 }
 
 export function readRecord(file: OpenFile): Record {

@@ -12,11 +12,13 @@ import {
   modeOf,
   readAcquireOptions,
   readMaxWaiters,
+  readPrefix,
 } from "../core/contract/call_options.ts";
 import type {
   AcquireOptions,
-  DistributedLock,
   Lease,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockHolder,
   LockSnapshot,
@@ -60,7 +62,7 @@ export type MemoryLockOptions = StrategyOptions;
  * assertEquals(await locks.request("orders:42", () => "done"), "done");
  * ```
  */
-export class MemoryLock implements DistributedLock {
+export class MemoryLock implements ListableLock {
   /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
@@ -69,6 +71,7 @@ export class MemoryLock implements DistributedLock {
     attach: false,
     shared: true,
     limit: true,
+    list: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -151,16 +154,24 @@ export class MemoryLock implements DistributedLock {
     checkName(name);
     this.#lifetime.throwIfEnded();
     const held = this.#held.get(name);
-    const nowMs = performance.now();
-    const waiters = this.#queue.waiters(name, maxWaiters)
-      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
     return {
       name,
       holders: held?.take(MAX_HOLDERS).map(described) ?? [],
       holderCount: held?.size ?? 0,
-      waiters,
+      waiters: this.#queue.described(name, maxWaiters),
       waiterCount: this.#queue.waiterCount(name),
     };
+  }
+
+  /** Lists the names of the locks that are held. See {@linkcode ListableLock.list}. */
+  list(options: ListOptions = {}): AsyncIterable<string> {
+    const prefix = readPrefix(options);
+    this.#lifetime.throwIfEnded();
+    return this.#names(prefix);
+  }
+
+  async *#names(prefix: string): AsyncGenerator<string> {
+    for (const name of this.#queue.names()) if (name.startsWith(prefix)) yield name;
   }
 
   /** Rejects waiters with an `AbortError` and ends all leases, in `disposeTimeoutMs`. Never rejects. */

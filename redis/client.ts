@@ -95,6 +95,11 @@ export interface RedisClient {
    */
   nodeOf?(slot: number): string | undefined;
   /**
+   * Of a client of a cluster: the primaries that it knows, each with its own `send()`, whose key has no effect.
+   * Without this method the names of locks in a cluster cannot be listed.
+   */
+  primaries?(): Promise<readonly Pick<RedisClient, "send">[]>;
+  /**
    * Drops the connection. Called when a command has had no reply within `commandTimeoutMs`. Only for
    * clients that run one command at a time and never time out: there one command blocks all later ones.
    */

@@ -11,6 +11,7 @@ import {
   readAttachableOptions,
   readAttachOptions,
   readMaxWaiters,
+  readPrefix,
 } from "../core/contract/call_options.ts";
 import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
@@ -19,6 +20,8 @@ import type {
   AttachableRequestOptions,
   AttachOptions,
   Lease,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockHolder,
   LockSnapshot,
@@ -46,6 +49,7 @@ import {
   REDIS_LOCK_OPTIONS,
   type RedisLockOptions,
 } from "./options.ts";
+import { canList, checkListable, listNames } from "./listing.ts";
 import { OwnerCalls } from "./owner_calls.ts";
 import { type AskMode, NO_LIMIT, type QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
@@ -54,6 +58,14 @@ import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./pro
 import { SharedTimer } from "./shared_timer.ts";
 import { Waiters } from "./waiting/waiters.ts";
 
+const CAPABILITIES = {
+  fifo: "global",
+  endsBy: "ttl",
+  steal: true,
+  attach: true,
+  shared: true,
+  limit: true,
+} as const;
 /** How often a steal is tried while the holder changes. */
 const MAX_STEALS = 20;
 /** Least time in ms for closing connections, if the releases have used up `disposeTimeoutMs`. */
@@ -99,16 +111,9 @@ const CLOSE_MS = 100;
  * await client.close();
  * ```
  */
-export class RedisLock implements AttachableLock {
+export class RedisLock implements AttachableLock, ListableLock {
   /** The guarantees and features of this strategy. */
-  readonly capabilities: LockCapabilities = Object.freeze({
-    fifo: "global",
-    endsBy: "ttl",
-    steal: true,
-    attach: true,
-    shared: true,
-    limit: true,
-  });
+  readonly capabilities: LockCapabilities;
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
   readonly request: RequestMethod<AttachableRequestOptions> = requestOn(this, {
@@ -144,6 +149,7 @@ export class RedisLock implements AttachableLock {
       );
     }
     const read = this.#options = readTable("new RedisLock()", options, REDIS_LOCK_OPTIONS);
+    this.capabilities = Object.freeze({ ...CAPABILITIES, list: canList(client, read.keyPrefix) });
     this.#ownNonce = (options as OwnNonceOptions)[OWN_NONCE];
     this.#lifetime = new Lifetime(read);
     const { unavailableAfterMs, ttlMs } = read;
@@ -296,6 +302,23 @@ export class RedisLock implements AttachableLock {
     return snapshotOf(name, await this.#ask(budget, this.#keys(name), maxWaiters));
   }
 
+  /**
+   * Lists the names of the locks that are held, also by plain `SET` locks of other libraries. It walks all keys
+   * of the server, or of each primary of a cluster, by `SCAN`: for each 1,000 keys, those of others included,
+   * one request, which costs the server about half a millisecond. The user needs the right to `SCAN`
+   * (`+scan` in an ACL), which nothing else does. Without a `keyPrefix` it is not supported, for then
+   * every key is that of a lock. See {@linkcode ListableLock.list}.
+   */
+  list(options: ListOptions = {}): AsyncIterable<string> {
+    const prefix = readPrefix(options);
+    const { commands } = this.#context;
+    const { keyPrefix } = this.#options;
+    checkListable(commands.client, keyPrefix);
+    this.#lifetime.throwIfEnded();
+    const newBudget = () => this.#budget(`${prefix}*`, this.#lifetime.ended);
+    return listNames(commands, keyPrefix, prefix, newBudget);
+  }
+
   /** The same, at the end of a bounded wait. */
   async #look(name: string): Promise<LockSnapshot> {
     this.#lifetime.throwIfEnded();
@@ -376,7 +399,9 @@ function isClosedForGood(client: RedisClient): boolean {
 /** Makes a snapshot from the server's answer. Shows labels only: an owner id is a secret. */
 function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken, waiterCount } = answer;
-  const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
+  const waiters = answer.waiters.map(({ value, waitedMs, mode }) => ({
+    ...{ mode, ...labelled(value), waitedMs },
+  }));
   if (value === null) return { name, holders: [], holderCount: 0, waiters, waiterCount };
   if (answer.shared !== null) {
     const { holders: sharing, holderCount } = answer.shared;

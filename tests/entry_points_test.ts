@@ -12,6 +12,7 @@ const EXPORTS: Record<string, string[]> = {
   ".": ["MemoryLock", "LockError", "LeaseLostError", "LockSetupError", "LockUnavailableError"],
   "./file": ["FileLock"],
   "./open": ["openLock"],
+  "./web-locks": ["webLocks"],
   "./redis": ["RedisLock"],
   "./redis/node-redis": ["nodeRedis"],
   "./redis/ioredis": ["ioredis"],

@@ -4,7 +4,12 @@
  * @module
  */
 import { MAX_HOLDERS } from "../core/contract/call_options.ts";
-import type { LockHolder, LockSnapshot } from "../core/contract/distributed_lock.ts";
+import type {
+  LockHolder,
+  LockMode,
+  LockSnapshot,
+  LockWaiter,
+} from "../core/contract/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { nullIfMissing } from "./connection/failures.ts";
 import type { Znode } from "./connection/wire.ts";
@@ -45,21 +50,29 @@ export async function readSnapshot(
     const holderCount = countHolders(entries);
     const holders = entries.slice(0, holderCount).flatMap(describedHolder).slice(0, MAX_HOLDERS);
     if (holders.length === 0 && holderCount > 0) continue;
-    const waiters = entries.slice(holderCount).flatMap(({ znode }) =>
-      znode ? [labelled(znode)] : []
-    )
-      .slice(0, maxWaiters);
+    const waiters = entries.slice(holderCount).flatMap(describedWaiter).slice(0, maxWaiters);
     return { name, holders, holderCount, waiters, waiterCount: entries.length - holderCount };
   }
 }
 
+/** An entry whose znode is `null` if it has been deleted, and left out if it was not read. */
+interface ReadEntry extends QueueEntry {
+  readonly znode: Znode | null | undefined;
+}
+
 /** Returns nothing for an entry that was not read. */
-function describedHolder(
-  { name, znode }: QueueEntry & { readonly znode: Znode | null | undefined },
-): LockHolder[] {
-  if (!znode) return [];
-  const mode = isSharedName(name) ? "shared" : "exclusive";
-  return [{ mode, ...labelled(znode), fencingToken: znode.czxid }];
+function describedHolder(entry: ReadEntry): LockHolder[] {
+  if (!entry.znode) return [];
+  return [{ mode: modeOf(entry), ...labelled(entry.znode), fencingToken: entry.znode.czxid }];
+}
+
+/** The same of a waiter. */
+function describedWaiter(entry: ReadEntry): LockWaiter[] {
+  return entry.znode ? [{ mode: modeOf(entry), ...labelled(entry.znode) }] : [];
+}
+
+function modeOf({ name }: QueueEntry): LockMode {
+  return isSharedName(name) ? "shared" : "exclusive";
 }
 
 function labelled({ data }: Znode): { label?: string } {

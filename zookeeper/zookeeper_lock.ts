@@ -11,11 +11,13 @@ import {
   modeOf,
   readAcquireOptions,
   readMaxWaiters,
+  readPrefix,
 } from "../core/contract/call_options.ts";
 import type {
   AcquireOptions,
-  DistributedLock,
   Lease,
+  ListableLock,
+  ListOptions,
   LockCapabilities,
   LockSnapshot,
   QueryOptions,
@@ -32,11 +34,12 @@ import { Acquisition, type CallContext } from "./acquisition.ts";
 import { readSettings, ZOOKEEPER_LOCK_OPTIONS, type ZooKeeperLockOptions } from "./options.ts";
 import { loadClient } from "./connection/client_module.ts";
 import { OutageBudget } from "../core/time/outage_budget.ts";
-import { classifyFailure } from "./connection/failures.ts";
+import { classifyFailure, nullIfMissing } from "./connection/failures.ts";
 import type { ConnectSource } from "./connection/servers.ts";
 import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
-import { znodeName } from "./connection/znode_names.ts";
+import { lockNameOf, znodeName } from "./connection/znode_names.ts";
 import { IdleLocks } from "./idle_locks.ts";
+import type { Session } from "./session/session.ts";
 import { Sessions } from "./session/sessions.ts";
 import { readSnapshot } from "./snapshot.ts";
 
@@ -78,7 +81,7 @@ const CLOSE_MS = 100;
  * lease.throwIfLost();
  * ```
  */
-export class ZooKeeperLock implements DistributedLock {
+export class ZooKeeperLock implements ListableLock {
   /** The guarantees of this strategy. */
   readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
@@ -87,6 +90,7 @@ export class ZooKeeperLock implements DistributedLock {
     attach: false,
     shared: true,
     limit: false,
+    list: true,
   });
   readonly #nesting = new Nesting(this);
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -156,7 +160,7 @@ export class ZooKeeperLock implements DistributedLock {
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    return await this.#calls.acquire(name, this.#read(name, options));
+    return await this.#calls.acquire(name, this.#check(name, options));
   }
 
   /**
@@ -164,7 +168,7 @@ export class ZooKeeperLock implements DistributedLock {
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    return await this.#calls.tryAcquire(name, this.#read(name, options));
+    return await this.#calls.tryAcquire(name, this.#check(name, options));
   }
 
   /**
@@ -176,6 +180,28 @@ export class ZooKeeperLock implements DistributedLock {
     checkName(name);
     this.#lifetime.throwIfEnded();
     return await this.#query(name, maxWaiters, Infinity);
+  }
+
+  /**
+   * Lists the names of the locks that are held or were used lately, in one request: the children of
+   * `rootPath`. A name whose znode name is longer than 1,000 characters is listed as `%sha256-` and its hash.
+   * ZooKeeper answers up to its `jute.maxbuffer`, 1 MB by default. See {@linkcode ListableLock.list}.
+   */
+  list(options: ListOptions = {}): AsyncIterable<string> {
+    const prefix = readPrefix(options);
+    this.#lifetime.throwIfEnded();
+    return this.#names(prefix);
+  }
+
+  async *#names(prefix: string): AsyncGenerator<string> {
+    const root = this.#rootPath;
+    const children = await this.#read(`${prefix}*`, Infinity, (session) => {
+      return session.children(root).catch(nullIfMissing);
+    });
+    for (const child of children?.names ?? []) {
+      const name = lockNameOf(child);
+      if (name?.startsWith(prefix)) yield name;
+    }
   }
 
   /**
@@ -218,8 +244,17 @@ export class ZooKeeperLock implements DistributedLock {
     });
   }
 
-  /** Reads the queue in this session, or in the next one. An outage may last for `withinMs` at most. */
-  async #query(name: string, maxWaiters: number, withinMs: number): Promise<LockSnapshot> {
+  #query(name: string, maxWaiters: number, withinMs: number): Promise<LockSnapshot> {
+    const path = this.#pathOf(name);
+    return this.#read(name, withinMs, (session) => readSnapshot(session, name, path, maxWaiters));
+  }
+
+  /** Reads in this session, or in the next one. An outage may last for `withinMs` at most. */
+  async #read<T>(
+    name: string,
+    withinMs: number,
+    read: (session: Session) => Promise<T>,
+  ): Promise<T> {
     const { sessions, outage, ended } = this.#context;
     const budget = new OutageBudget({
       ...outage,
@@ -230,8 +265,7 @@ export class ZooKeeperLock implements DistributedLock {
     for (;;) {
       try {
         const session = sessions.live() ?? await sessions.within(budget);
-        const read = () => readSnapshot(session, name, this.#pathOf(name), maxWaiters);
-        return await budget.ask(read);
+        return await budget.ask(() => read(session));
       } catch (error) {
         await budget.recover(error);
       }
@@ -242,7 +276,7 @@ export class ZooKeeperLock implements DistributedLock {
     return `${this.#rootPath}/${znodeName(name)}`;
   }
 
-  #read(name: string, options: AcquireOptions): AcquireOptions {
+  #check(name: string, options: AcquireOptions): AcquireOptions {
     checkName(name);
     const read = readAcquireOptions(options, this.capabilities);
     this.#lifetime.throwIfEnded();

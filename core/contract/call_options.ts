@@ -7,6 +7,7 @@ import type {
   AcquireOptions,
   AttachableAcquireOptions,
   AttachOptions,
+  ListOptions,
   LockCapabilities,
   LockMode,
   QueryOptions,
@@ -25,6 +26,7 @@ import {
   OWNER_ID,
   readTable,
   signal,
+  text,
   ttl,
 } from "./options.ts";
 
@@ -153,4 +155,11 @@ export function readRequestOptions(
 /** Reads the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
+}
+
+const LIST_OPTIONS = { prefix: text({}, "") } satisfies OptionTable<ListOptions>;
+
+/** Reads the options of `list()`. Returns what the names begin with. */
+export function readPrefix(options: ListOptions): string {
+  return readTable("list()", options, LIST_OPTIONS).prefix;
 }

@@ -24,6 +24,8 @@ export interface LockCapabilities {
   readonly shared: boolean;
   /** Whether `limit` works. */
   readonly limit: boolean;
+  /** Whether names can be listed. See {@linkcode ListableLock}. */
+  readonly list: boolean;
 }
 
 /**
@@ -237,6 +239,8 @@ export interface LockHolder {
 
 /** A waiter for a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockWaiter {
+  /** Whether it wants the lock alone. */
+  mode?: LockMode;
   /** The label of the call that waits, or of its strategy instance. */
   label?: string;
   /** How long, in ms, it has waited. */
@@ -459,4 +463,30 @@ export interface AttachableLock extends DistributedLock {
     ownerId: string,
     options?: AttachOptions,
   ): Promise<Lease | null>;
+}
+
+/** Options of {@linkcode ListableLock.list}. */
+export interface ListOptions {
+  /**
+   * What the names begin with.
+   *
+   * @default {""}
+   */
+  prefix?: string | undefined;
+}
+
+/** A strategy that can list the names of its locks, for tools that show them. */
+export interface ListableLock extends DistributedLock {
+  /**
+   * Lists the names of the locks that somebody holds. It may repeat one, miss one that is acquired or released
+   * meanwhile, and list some that were held lately or that somebody waits for: `query()` knows. The order is
+   * not known. A step of the iteration is one request; who stops early sends no more.
+   *
+   * @param options What the names begin with.
+   * @returns The names. The iteration rejects as `query()` does.
+   * @throws {TypeError|RangeError} If an option is bad.
+   * @throws {DOMException} `NotSupportedError` unless `capabilities.list` is true, `InvalidStateError` after
+   * disposal.
+   */
+  list(options?: ListOptions): AsyncIterable<string>;
 }

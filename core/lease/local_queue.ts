@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LockMode, WaitInfo } from "../contract/distributed_lock.ts";
+import type { LockMode, LockWaiter, WaitInfo } from "../contract/distributed_lock.ts";
 import { unwatchAbort, watchAbort } from "../time/abort_watch.ts";
 import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
@@ -11,10 +11,16 @@ import { type ReportedWaiter, WaitReports } from "./wait_reports.ts";
 
 /** A local waiter, as `query()` reports it. */
 export interface LocalWaiter {
+  readonly mode: LockMode;
   /** When it started to wait, in monotonic ms. */
   readonly sinceMs: number;
   /** The label of its call, if it has one. */
   readonly label?: string | undefined;
+}
+
+/** A local waiter as `query()` shows it. */
+export function describedWaiter({ mode, sinceMs, label }: LocalWaiter, nowMs: number): LockWaiter {
+  return { mode, ...(label ? { label } : {}), waitedMs: nowMs - sinceMs };
 }
 
 /** What a caller asks for. */
@@ -125,6 +131,7 @@ export class LocalQueue {
       const listener = { onAborted: () => waiter.reject(signal?.reason) };
       const waiter: QueuedWaiter = {
         terms,
+        mode: terms.mode,
         sinceMs: this.#clock.now(),
         label,
         onWait,
@@ -163,9 +170,20 @@ export class LocalQueue {
     return this.#grant(line, EXCLUSIVE);
   }
 
+  /** The names that have a turn or a waiter. */
+  names(): string[] {
+    return [...this.#lines.keys()];
+  }
+
   /** The first waiters of a name, first in line first. */
   waiters(name: string, max: number = Infinity): LocalWaiter[] {
     return this.#lines.get(name)?.waiters.take(max) ?? [];
+  }
+
+  /** The same, as `query()` shows them. */
+  described(name: string, max: number): LockWaiter[] {
+    const nowMs = this.#clock.now();
+    return this.waiters(name, max).map((waiter) => describedWaiter(waiter, nowMs));
   }
 
   waiterCount(name: string): number {

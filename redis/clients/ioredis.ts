@@ -218,6 +218,12 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     cluster: true,
     nodeOf: (slot) => cluster.slots?.[slot]?.[0],
+    primaries: () =>
+      Promise.resolve(
+        cluster.nodes("master").map((node) => ({
+          send: (command, args) => node.call(command, ...args),
+        })),
+      ),
   });
 }
 

@@ -29,6 +29,8 @@ export interface NodeRedisCluster {
     /** The connection to it, if there is one already. */
     readonly client?: NodeRedisClient | undefined;
   }[];
+  /** Returns the connection to one of them, and opens it if it must. */
+  nodeClient(node: object): Promise<NodeRedisClient>;
   /** By hash slot: the nodes that have it. */
   readonly slots?: readonly ({ readonly master: { readonly address: string } } | undefined)[];
   /** Whether it is connected or connecting. */
@@ -168,6 +170,12 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     cluster: true,
     nodeOf: (slot) => cluster.slots?.[slot]?.master.address,
+    primaries: async () => {
+      const clients = cluster.masters.map((node) => cluster.nodeClient(node));
+      return (await Promise.all(clients)).map((client) => ({
+        send: (command, args) => client.sendCommand([command, ...args]),
+      }));
+    },
   });
 }
 

@@ -17,10 +17,12 @@ import {
   decodeLeave,
   decodeQuery,
   decodeRenew,
+  decodeScan,
   isLate,
   type LeaveAnswer,
   leaveArguments,
   type QueryAnswer,
+  type ScanAnswer,
   stealArguments,
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
@@ -31,6 +33,9 @@ import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
 /** How often a leave is sent until the search for the next waiters is over. Each looks at 64 of them. */
 const MAX_SEARCHES = 1_024;
+
+/** So many keys a `SCAN` looks at: it takes the server less than a millisecond. */
+const SCAN_KEYS = "1000";
 
 export interface RedisCommandsOptions {
   readonly clock: Clock;
@@ -168,6 +173,23 @@ export class RedisCommands {
   /** Reads the holder and the waiters. The server lists 64 waiters at most. */
   query(keys: LockKeys, maxWaiters: number, request?: LeaseRequest): Promise<QueryAnswer> {
     return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery, undefined, request);
+  }
+
+  /** Reads a part of the keys of a server that match a pattern. */
+  async scan(
+    { send }: Pick<RedisClient, "send">,
+    cursor: string,
+    pattern: string,
+  ): Promise<ScanAnswer> {
+    const args = [cursor, "MATCH", pattern, "COUNT", SCAN_KEYS, "TYPE", "string"];
+    try {
+      const replied = send("SCAN", args, "");
+      if (this.client.reset !== undefined) this.#resetUnless(replied);
+      return decodeScan(await replied);
+    } catch (error) {
+      const { unusable } = this.client;
+      throw unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
+    }
   }
 
   /**

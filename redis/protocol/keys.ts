@@ -51,6 +51,16 @@ export function lockKeys(keyPrefix: string, name: string): LockKeys {
   };
 }
 
+/** The pattern of `SCAN` for the locks whose names begin with a prefix. */
+export function lockPattern(keyPrefix: string, prefix: string): string {
+  return `${(keyPrefix + prefix).replace(/[*?[\]\\^-]/g, "\\$&")}*`;
+}
+
+/** The name of the lock that has a key; `null` for a key that no lock has. */
+export function nameOfKey(keyPrefix: string, key: string): string | null {
+  return key.startsWith(AUX_PREFIX) || key === keyPrefix ? null : key.slice(keyPrefix.length);
+}
+
 /** Finds a hash tag that puts other keys into the slot of `key`. */
 export function slotTag(key: string): string {
   const tag = hashTag(key);

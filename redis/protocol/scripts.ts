@@ -815,7 +815,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "fe38378e0536635b4c033441a1e9322cd4e14afc",
+  sha1: "67b85b598c93ac062f367a4ff766b725479e762b",
   source: [
     GENERATION_PART,
     QUEUE_PART,
@@ -851,6 +851,9 @@ if since_ms and is_in_future(lease_ends[index], now_ms) then
 listed_count = listed_count + 1
 table.insert(list, value)
 table.insert(list, now_ms - since_ms)
+local mode = 0
+if limit_of(records[index]) then mode = 1 end
+table.insert(list, mode)
 end
 end
 return list, listed_count

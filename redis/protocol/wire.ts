@@ -260,6 +260,9 @@ export function decodeLeave(reply: unknown): LeaveAnswer {
   };
 }
 
+/** In a reply to a query: the waiter wants a share of the lock. */
+export const WAITS_FOR_SHARE = 1;
+
 export interface QueryAnswer {
   /** The value of the lock key; `null` if the lock is free. */
   readonly value: string | null;
@@ -270,7 +273,11 @@ export interface QueryAnswer {
   readonly fencingToken: bigint;
   readonly waiterCount: number;
   /** The first waiters in order, and how long each has waited in ms. */
-  readonly waiters: { readonly value: string; readonly waitedMs: number }[];
+  readonly waiters: {
+    readonly value: string;
+    readonly waitedMs: number;
+    readonly mode: LockMode;
+  }[];
   /** `null` unless the lock is shared. */
   readonly shared: {
     readonly holderCount: number;
@@ -281,10 +288,15 @@ export interface QueryAnswer {
 
 export function decodeQuery(reply: unknown): QueryAnswer {
   const [value, digest, leftMs, token, waiterCount, waiting, holderCount, holding] = items(reply);
-  const waiters = pairs(waiting).map(([value, waitedMs]) => ({ value, waitedMs }));
+  const waiters = groups(waiting, 3).map(([value, waitedMs, isShared]) => ({
+    ...{ value: String(value), waitedMs: Number(waitedMs) },
+    mode: Number(isShared) === WAITS_FOR_SHARE ? "shared" as const : "exclusive" as const,
+  }));
   const shared = holding === undefined ? null : {
     holderCount: Number(holderCount),
-    holders: pairs(holding).map(([value, leftMs]) => ({ value, leftMs })),
+    holders: groups(holding, 2).map(([value, leftMs]) => ({
+      ...{ value: String(value), leftMs: Number(leftMs) },
+    })),
   };
   return {
     value: textOrNull(value),
@@ -297,12 +309,27 @@ export function decodeQuery(reply: unknown): QueryAnswer {
   };
 }
 
-/** Owner values, and a number for each. */
-function pairs(reply: unknown): [string, number][] {
+/** A part of the keys of a server. */
+export interface ScanAnswer {
+  /** Where the next part begins; {@linkcode SCAN_START} at the end. */
+  readonly cursor: string;
+  readonly keys: readonly string[];
+}
+
+/** The cursor of the first part. */
+export const SCAN_START = "0";
+
+export function decodeScan(reply: unknown): ScanAnswer {
+  const [cursor, keys] = items(reply);
+  return { cursor: String(cursor), keys: items(keys).map(String) };
+}
+
+/** The items of a reply in groups: an owner value, and numbers. */
+function groups(reply: unknown, size: number): unknown[][] {
   const list = items(reply);
   return Array.from(
-    { length: list.length / 2 },
-    (_, i) => [String(list[2 * i]), Number(list[2 * i + 1])],
+    { length: list.length / size },
+    (_, i) => list.slice(size * i, size * (i + 1)),
   );
 }
 

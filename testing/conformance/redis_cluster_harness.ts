@@ -23,6 +23,7 @@ export function redisClusterHarness(client: RedisClientName, skip?: string): Har
       attach: true,
       shared: true,
       limit: true,
+      list: true,
     },
     processes: true,
     ttlMs: KEPT_TTL_MS,

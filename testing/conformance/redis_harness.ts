@@ -23,6 +23,7 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
       attach: true,
       shared: true,
       limit: true,
+      list: true,
     },
     processes: true,
     ttlMs: KEPT_TTL_MS,

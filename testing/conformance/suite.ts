@@ -14,6 +14,7 @@ import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
 import { countLine } from "./counts.ts";
 import type { Harness } from "./harness.ts";
+import { listSuite } from "./list.ts";
 import { lossSuite } from "./loss.ts";
 import { modesSuite } from "./modes.ts";
 import { nestingSuite } from "./nesting.ts";
@@ -23,6 +24,7 @@ import { setsSuite } from "./sets.ts";
 import { stealSuite } from "./steal.ts";
 import { tracingSuite } from "./tracing.ts";
 import { waitingSuite } from "./waiting.ts";
+import { webLocksSuite } from "./web_locks.ts";
 
 const ALL = [
   exclusionSuite,
@@ -32,6 +34,8 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  webLocksSuite,
+  listSuite,
   modesSuite,
   nestingSuite,
   stealSuite,

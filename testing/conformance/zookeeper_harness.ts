@@ -34,6 +34,7 @@ export function zooKeeperHarness(
       attach: false,
       shared: true,
       limit: false,
+      list: true,
     },
     processes: true,
     ttlMs: KEPT_TTL_MS,

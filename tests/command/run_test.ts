@@ -241,6 +241,31 @@ Deno.test("holdfast show: the holder and the waiters, as text and as JSON", asyn
   assertEquals((await finish(["show", "a"], server.url)).stdout, "free\n");
 });
 
+Deno.test("holdfast list: a line for each lock, as text and as JSON", async () => {
+  await using server = await startRedis();
+  const { holdfast } = await startCommand(
+    ["run", "--label", "first", "a:1", "--", ...OBEDIENT],
+    server.url,
+  );
+  await server.command("SET", "lock:b\n", "foreign");
+  const listed = async (...args: string[]) => {
+    const { code, stdout, stderr } = await finish(["list", ...args], server.url);
+    assertEquals([code, stderr], [0, ""]);
+    return stdout;
+  };
+  assertMatch(await listed("a:"), /^a:1 {2}held by first, token \d+, \d+\.\d s left\n$/);
+  assertEquals(await listed("b"), '"b\\n"  held by (no label)\n');
+  const { name, holders } = JSON.parse(await listed("--json", "a"));
+  assertEquals([name, holders[0].label], ["a:1", "first"]);
+  assertEquals(await listed("none"), "");
+  const refused = await finish(["list"], `${server.url}?keyPrefix=`);
+  assertEquals(refused.code, 78);
+  assertMatch(refused.stderr, /keyPrefix/);
+  assertEquals((await finish(["list", "a", "b"], server.url)).code, 64);
+  holdfast.kill("SIGTERM");
+  await holdfast.ended;
+});
+
 Deno.test("holdfast run: files have no shared mode, which is 78", async () => {
   await using files = await fileUrl();
   for (const option of [["--shared"], ["--limit", "2"]]) {

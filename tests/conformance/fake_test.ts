@@ -12,6 +12,7 @@ const fake: Harness = {
     attach: false,
     shared: true,
     limit: true,
+    list: false,
   },
   processes: false,
   ttlMs: KEPT_TTL_MS,

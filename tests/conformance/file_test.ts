@@ -21,6 +21,7 @@ const file: Harness = {
     attach: false,
     shared: false,
     limit: false,
+    list: true,
   },
   processes: true,
   ttlMs: Infinity,

@@ -11,6 +11,7 @@ const memory: Harness = {
     attach: false,
     shared: true,
     limit: true,
+    list: true,
   },
   processes: false,
   ttlMs: Infinity,

@@ -7,7 +7,11 @@ import { isExternal, linkedPages, linksIn, problemOf, PROJECT } from "../../tool
 import { anchorsOf, slugOf } from "../../tools/docs/markdown.ts";
 
 /** The external addresses of the pages. Open a new one before you add it here. */
-const EXTERNAL = ["https://spinroot.com"];
+const EXTERNAL = [
+  "https://github.com/web-platform-tests/wpt/tree/master/web-locks",
+  "https://spinroot.com",
+  "https://w3c.github.io/web-locks/",
+];
 
 /** A project of two pages and a source file. */
 const PLANTED: Readonly<Record<string, string>> = {

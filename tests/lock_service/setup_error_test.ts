@@ -13,6 +13,7 @@ function failing(error: Error): AttachableLock {
       attach: true,
       shared: false,
       limit: false,
+      list: false,
     },
     acquire: () => Promise.reject(error),
     tryAcquire: () => Promise.reject(error),

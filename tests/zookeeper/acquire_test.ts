@@ -182,7 +182,7 @@ Deno.test("ZooKeeperLock.query() returns the holder and the waiters in order, an
     name: "n",
     holders: [{ mode: "exclusive", label: "Älter", fencingToken: lease.fencingToken }],
     holderCount: 1,
-    waiters: [{ label: "b" }, { label: "c" }],
+    waiters: [{ mode: "exclusive", label: "b" }, { mode: "exclusive", label: "c" }],
     waiterCount: 2,
   });
   await lease.release();

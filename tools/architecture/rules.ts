@@ -85,6 +85,7 @@ const AROUND_HANDLERS: Table = {
   ],
   "lock_service/": ["lock_service/", "http/shared/", "core/"],
   "fencing/": ["fencing/", "http/shared/", "redis/client.ts", "core/"],
+  "web_locks/": ["web_locks/", "core/"],
 };
 
 // Above the contract, beside the strategies: a recipe works with each of them.

@@ -66,6 +66,7 @@ export const TABLES: readonly OptionTable[] = [
     of: ["RequestOptions"],
   },
   { title: "query()", of: ["QueryOptions"] },
+  { title: "list()", of: ["ListOptions"] },
   {
     title: "acquire(), tryAcquire() and request() of RedisLock",
     text: "Also those above.",
@@ -74,6 +75,12 @@ export const TABLES: readonly OptionTable[] = [
   {
     title: "attach() of RedisLock",
     of: ["AttachOptions", "AttachableLeaseOptions", "LeaseOptions"],
+  },
+  { title: "webLocks()", of: ["WebLocksOptions"] },
+  {
+    title: "request() of webLocks()",
+    text: "Unknown options are ignored here.",
+    of: ["WebLockOptions"],
   },
   {
     title: "Web handlers",

@@ -32,11 +32,26 @@ export function znodeName(name: string): string {
 }
 
 /**
+ * Returns the name of the lock that has a znode; `null` for that of a session. The name of a hashed one stays
+ * as it is, and so does one that this package did not make.
+ */
+export function lockNameOf(znode: string): string | null {
+  if (znode.startsWith(SESSION_PREFIX)) return null;
+  try {
+    return decodeURIComponent(znode);
+  } catch {
+    return znode;
+  }
+}
+
+const SESSION_PREFIX = "%session-";
+
+/**
  * Returns the name of the znode that a session's heartbeat writes to. No lock has this name: in a
  * lock's znode name, each "%" is followed by two hexadecimal digits or by "sha256-".
  */
 export function sessionZnodeName(guid: string): string {
-  return `%session-${guid}`;
+  return `${SESSION_PREFIX}${guid}`;
 }
 
 /**

@@ -53,10 +53,11 @@ const ONLY_IN_LUA = new Set([
   "UNHEARD_CLAIM_MS",
   "US_PER_MS",
   "US_PER_SECOND",
+  "WAITS_ALONE",
 ]);
 
 /** Constants that no script needs: it gets their values as arguments. */
-const ONLY_IN_TYPESCRIPT = new Set(["ASK_LIFE_MS", "FREE", "TOMBSTONE_MS"]);
+const ONLY_IN_TYPESCRIPT = new Set(["ASK_LIFE_MS", "FREE", "SCAN_START", "TOMBSTONE_MS"]);
 
 /** The constants of all scripts in a folder, and of their parts. */
 function luaConstants(folder: string): Map<string, unknown> {

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import {
   checkPath,
+  lockNameOf,
   MAX_ZNODE_NAME_LENGTH,
   sessionZnodeName,
   znodeName,
@@ -82,4 +83,15 @@ Deno.test("checkPath() throws when the path is bad", () => {
   for (const bad of ["", "/", "a", "/a/", "//a", "/a/./b", "/..", "/\0", "/\ud800", "/😀"]) {
     assertThrows(() => checkPath("it", bad), RangeError);
   }
+});
+
+Deno.test("lockNameOf() returns the name that was encoded, keeps hashes, and knows sessions", () => {
+  for (const name of ["orders:42", "a/b", "100%", ".", "..", "a\0\n", "😀", "\uFFFF", "%41"]) {
+    assertEquals(lockNameOf(znodeName(name)), name);
+  }
+  const hashed = znodeName("x".repeat(999) + "//");
+  assertEquals(hashed.startsWith("%sha256-"), true);
+  assertEquals(lockNameOf(hashed), hashed);
+  assertEquals(lockNameOf("100%"), "100%"); // of another tool
+  assertEquals(lockNameOf(sessionZnodeName("g")), null);
 });

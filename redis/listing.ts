@@ -1,0 +1,75 @@
+/**
+ * Lists the names of locks: walks the keys of a server, or of each primary of a cluster, by `SCAN`.
+ *
+ * @module
+ */
+import { LockSetupError } from "../core/contract/errors.ts";
+import { notSupported } from "../core/contract/options.ts";
+import type { OutageBudget } from "../core/time/outage_budget.ts";
+import type { RedisClient } from "./client.ts";
+import type { RedisCommands } from "./protocol/commands.ts";
+import { refusalOf } from "./protocol/failures.ts";
+import { lockPattern, nameOfKey } from "./protocol/keys.ts";
+import { SCAN_START } from "./protocol/wire.ts";
+
+/** Whether names can be listed: keys must have a prefix, and a client of a cluster name its primaries. */
+export function canList(client: RedisClient, keyPrefix: string): boolean {
+  return keyPrefix !== "" && (!client.cluster || client.primaries !== undefined);
+}
+
+/** Throws a `NotSupportedError` if they cannot. */
+export function checkListable(client: RedisClient, keyPrefix: string): void {
+  if (canList(client, keyPrefix)) return;
+  const why = keyPrefix === ""
+    ? "without a 'keyPrefix' every key is that of a lock, so set one"
+    : "its client of a cluster has no method 'primaries()'";
+  throw notSupported(`Cannot list the locks of this RedisLock: ${why}`);
+}
+
+/**
+ * The names, with repetitions.
+ *
+ * @param newBudget Each request has an outage budget of its own: the caller decides when the next one is sent.
+ */
+export async function* listNames(
+  commands: RedisCommands,
+  keyPrefix: string,
+  prefix: string,
+  newBudget: () => OutageBudget,
+): AsyncGenerator<string> {
+  const { client } = commands;
+  const pattern = lockPattern(keyPrefix, prefix);
+  const servers = client.cluster
+    ? await answer(newBudget(), () => client.primaries!())
+    : [{ send: client.send.bind(client) }];
+  for (const server of servers) {
+    let cursor = SCAN_START;
+    do {
+      const part = await answer(newBudget(), () => commands.scan(server, cursor, pattern));
+      for (const key of part.keys) {
+        const name = nameOfKey(keyPrefix, key);
+        if (name !== null) yield name;
+      }
+      cursor = part.cursor;
+    } while (cursor !== SCAN_START);
+  }
+}
+
+/** Asks until there is an answer, or the budget or its signal ends that. */
+async function answer<T>(budget: OutageBudget, ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    budget.signal.throwIfAborted();
+    try {
+      return await budget.settle(ask(), budget.signal);
+    } catch (error) {
+      if (refusalOf(error)?.code === "NOPERM") throw lacksRight(error);
+      await budget.recover(error);
+    }
+  }
+}
+
+/** Only listing needs the right, so a user may have all that locks need. */
+function lacksRight(cause: unknown): LockSetupError {
+  const message = "Cannot list the locks: the user lacks the right to SCAN; add +scan to its ACL";
+  return new LockSetupError(message, undefined, { cause });
+}

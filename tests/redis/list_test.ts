@@ -1,0 +1,106 @@
+/**
+ * `RedisLock.list()`: which keys it takes for locks, what it needs, and what it costs the server.
+ */
+import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
+import { LockSetupError } from "../../mod.ts";
+import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { delayText, startBystander } from "../../testing/load/bystander.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { startRedisCluster } from "../../testing/servers/redis_cluster.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
+
+const FOREIGN_KEYS = Deno.env.get("HOLDFAST_SOAK") ? 1_000_000 : 20_000;
+const COUNT = 1_000;
+const PING_BOUND_MS = 10;
+
+/** Makes keys `data:1`, `data:2`, … inside the server. */
+const FILL = "for i = ARGV[1], ARGV[2] do redis.call('SET', 'data:' .. i, i) end";
+const FILL_STEP = 10_000;
+
+async function open(url: string, options: RedisLockOptions = {}) {
+  const stack = new AsyncDisposableStack();
+  const { client, close } = await openRedisClient("node-redis", url);
+  stack.defer(close);
+  const locks = stack.use(new RedisLock(client, { ttlMs: LONG_TTL_MS, ...options }));
+  return { locks, client, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+async function collect(names: AsyncIterable<string>): Promise<string[]> {
+  return (await Array.fromAsync(names)).toSorted();
+}
+
+Deno.test("RedisLock.list() names locks only, those of other libraries too, and no other keys", async () => {
+  await using server = await startRedis();
+  await using one = await open(server.url, { keyPrefix: "h" }); // our own keys begin with it, too
+  await using _lease = await one.locks.acquire("a");
+  await server.command("SET", "hplain", "token", "NX", "PX", LONG_TTL_MS);
+  for (const key of ["h", "other", "xh"]) await server.command("SET", key, "data");
+  await server.command("RPUSH", "hlist", "data");
+  assertEquals(await collect(one.locks.list()), ["a", "plain"]);
+  assertEquals((await server.command("KEYS", "holdfast:*") as string[]).length > 0, true);
+});
+
+Deno.test("RedisLock.list() needs +scan and nothing else does; without a prefix it is not supported", async () => {
+  await using server = await startRedis();
+  await server.command("ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all", "-scan");
+  const url = `redis://u:secret@${server.hostname}:${server.port}`;
+  await using refused = await open(url);
+  await using _lease = await refused.locks.acquire("n");
+  const error = await assertRejects(() => collect(refused.locks.list()), LockSetupError);
+  assert(/\+scan/.test(error.message), error.message);
+  await server.command("ACL", "SETUSER", "u", "+scan");
+  assertEquals(await collect(refused.locks.list()), ["n"]);
+  await using bare = await open(server.url, { keyPrefix: "" });
+  assertEquals(bare.locks.capabilities.list, false);
+  const unsupported = assertThrows(() => bare.locks.list(), DOMException);
+  assertEquals(unsupported.name, "NotSupportedError");
+  assert(/keyPrefix/.test(unsupported.message));
+});
+
+Deno.test("RedisLock.list() asks every primary of a cluster, and its client must name them", async () => {
+  await using cluster = await startRedisCluster();
+  for (const name of ["node-redis-cluster", "ioredis-cluster"] as const) {
+    const { client, close } = await openRedisClient(name, cluster.url);
+    {
+      const keyPrefix = `${name}:`;
+      await using locks = new RedisLock(client, { keyPrefix, ttlMs: LONG_TTL_MS });
+      const names = Array.from({ length: 30 }, (_, i) => `n${10 + i}`);
+      const leases = await Promise.all(names.map((name) => locks.acquire(name)));
+      assertEquals(await collect(locks.list()), names);
+      const own = Object.create(client, { primaries: { value: undefined } });
+      await using other = new RedisLock(own, { keyPrefix });
+      assertEquals(other.capabilities.list, false);
+      assertThrows(() => other.list(), DOMException);
+      for (const lease of leases) await lease.release();
+    }
+    await close();
+  }
+});
+
+Deno.test("RedisLock.list() walks many foreign keys without holding up a bystander", async () => {
+  await using server = await startRedis();
+  for (let i = 1; i <= FOREIGN_KEYS; i += FILL_STEP) {
+    await server.command("EVAL", FILL, 0, i, Math.min(i + FILL_STEP - 1, FOREIGN_KEYS));
+  }
+  await using one = await open(server.url);
+  await using _lease = await one.locks.acquire("n");
+  await using bystander = await startBystander(server.url);
+  await server.command("CONFIG", "RESETSTAT");
+  const startMs = performance.now();
+  assertEquals(await collect(one.locks.list()), ["n"]);
+  const tookMs = performance.now() - startMs;
+  const delays = await bystander.delays();
+  const info = String(await server.command("INFO", "commandstats"));
+  const [, calls, us] = /cmdstat_scan:calls=(\d+),usec=(\d+)/.exec(info)!;
+  const perCall = Math.round(Number(us) / Number(calls));
+  say(
+    `list() among ${FOREIGN_KEYS} keys: ${
+      Math.round(tookMs)
+    } ms, ${calls} × SCAN of ${perCall} µs, ` +
+      delayText(delays),
+  );
+  assertLess(Number(calls), 1.5 * FOREIGN_KEYS / COUNT + 5);
+  assertLess(delays.worstMs, scaled(PING_BOUND_MS));
+});
