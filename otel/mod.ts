@@ -12,14 +12,13 @@ import {
   context,
   type Counter,
   type Histogram,
-  type MeterProvider,
+  type Meter,
   metrics,
   ROOT_CONTEXT,
   type Span,
   SpanStatusCode,
   trace,
   type Tracer,
-  type TracerProvider,
   type UpDownCounter,
 } from "npm:@opentelemetry/api@^1.9.0";
 import {
@@ -36,6 +35,18 @@ const SCOPE = "@holdfast/lock";
 /** In seconds: from a free lock on a fast network to a long job. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
+/** A `TracerProvider` of OpenTelemetry. */
+export interface TracerSource {
+  /** Makes a `Tracer`. */
+  getTracer(name: string): object;
+}
+
+/** A `MeterProvider` of OpenTelemetry. */
+export interface MeterSource {
+  /** Makes a `Meter`. */
+  getMeter(name: string): object;
+}
+
 /** Options of {@linkcode instrumentLocks}. */
 export interface InstrumentLocksOptions {
   /**
@@ -51,13 +62,13 @@ export interface InstrumentLocksOptions {
    *
    * @default the global one
    */
-  tracerProvider?: TracerProvider | undefined;
+  tracerProvider?: TracerSource | undefined;
   /**
    * Makes the metrics. The global one must be set before the call.
    *
    * @default the global one
    */
-  meterProvider?: MeterProvider | undefined;
+  meterProvider?: MeterSource | undefined;
 }
 
 /**
@@ -140,8 +151,8 @@ interface Meters {
   readonly waiting: UpDownCounter;
 }
 
-function metersOf(provider: MeterProvider): Meters {
-  const meter = provider.getMeter(SCOPE);
+function metersOf(provider: MeterSource): Meters {
+  const meter = provider.getMeter(SCOPE) as Meter;
   const seconds = { unit: "s", advice: { explicitBucketBoundaries: SECONDS } };
   return {
     acquires: meter.createCounter("holdfast.acquires", {
@@ -185,7 +196,7 @@ class Instrumentation implements Disposable {
 
   constructor({ nameTemplate, tracerProvider, meterProvider }: InstrumentLocksOptions) {
     this.#template = nameTemplate ?? (() => undefined);
-    this.#tracer = (tracerProvider ?? trace).getTracer(SCOPE);
+    this.#tracer = (tracerProvider ?? trace).getTracer(SCOPE) as Tracer;
     this.#meters = metersOf(meterProvider ?? metrics);
   }
 
