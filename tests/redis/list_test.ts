@@ -9,11 +9,16 @@ import { say } from "../../testing/processes/figures.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedisCluster } from "../../testing/servers/redis_cluster.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
+import { pause } from "../../testing/servers/wait.ts";
 import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const FOREIGN_KEYS = Deno.env.get("HOLDFAST_SOAK") ? 1_000_000 : 20_000;
 const COUNT = 1_000;
-const PING_BOUND_MS = 10;
+/** On a machine that does nothing else it is 10 ms. On a busy one the server waits for its turn, too. */
+const PING_BOUND_MS = 20;
+const SCAN_BOUND_US = 5_000;
+/** How long the bystander is watched before. */
+const QUIET_MS = 1_000;
 
 /** Makes keys `data:1`, `data:2`, … inside the server. */
 const FILL = "for i = ARGV[1], ARGV[2] do redis.call('SET', 'data:' .. i, i) end";
@@ -87,6 +92,8 @@ Deno.test("RedisLock.list() walks many foreign keys without holding up a bystand
   await using one = await open(server.url);
   await using _lease = await one.locks.acquire("n");
   await using bystander = await startBystander(server.url);
+  await pause(scaled(QUIET_MS));
+  const quiet = await bystander.delays(); // what the machine itself takes
   await server.command("CONFIG", "RESETSTAT");
   const startMs = performance.now();
   assertEquals(await collect(one.locks.list()), ["n"]);
@@ -99,8 +106,9 @@ Deno.test("RedisLock.list() walks many foreign keys without holding up a bystand
     `list() among ${FOREIGN_KEYS} keys: ${
       Math.round(tookMs)
     } ms, ${calls} × SCAN of ${perCall} µs, ` +
-      delayText(delays),
+      `${delayText(delays)}; without it: ${delayText(quiet)}`,
   );
   assertLess(Number(calls), 1.5 * FOREIGN_KEYS / COUNT + 5);
-  assertLess(delays.worstMs, scaled(PING_BOUND_MS));
+  assertLess(perCall, scaled(SCAN_BOUND_US));
+  assertLess(delays.worstMs, Math.max(scaled(PING_BOUND_MS), 10 * quiet.worstMs));
 });
