@@ -7,6 +7,7 @@ import type { DistributedLock, Lease } from "../core/contract/distributed_lock.t
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { callback, type OptionTable, readTable, signal } from "../core/contract/options.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
+import { CallSignal } from "../core/time/abort_watch.ts";
 import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 
 /** A change of what this process is, as the option `onChange` of {@linkcode lead} gets it. */
@@ -142,14 +143,16 @@ async function term(
 ): Promise<boolean> {
   const lost = lease.signal;
   const onLoss = () => tell({ state: "lost", reason: lost.reason });
+  const end = new CallSignal(lost, stop);
   let error: unknown;
   tell({ state: "leading", lease });
   lost.addEventListener("abort", onLoss);
   try {
-    await work(lease, AbortSignal.any([lost, stop]));
+    await work(lease, end.signal);
   } catch (thrown) {
     error = thrown;
   }
+  end.end();
   lost.removeEventListener("abort", onLoss);
   const isOver = lost.aborted || stop.aborted;
   tell({ state: "lost", reason: lost.aborted ? lost.reason : stop.aborted ? stop.reason : error });

@@ -76,32 +76,30 @@ export function readTable<Options extends object, Table extends OptionTable<Opti
   }
   refuseUnknown(where, options, table);
   const read: Record<string, unknown> = {};
-  for (const name of Object.keys(table)) {
+  for (const name of Object.keys(table)) { // in each call: so it makes no call for what is left out
     const rule = table[name as keyof Options];
-    const value = copyOf(isOption(options, name) ? options[name as keyof Options] : undefined);
-    if (value !== undefined || rule.isRequired) rule.check(`'${name}'`, value);
-    if (value === undefined) read[name] = rule.default;
-    else read[name] = typeof value === "function" ? value.bind(options) : value;
+    const isForeign = Object.hasOwn(Object.prototype, name) && !Object.hasOwn(options, name);
+    const value = isForeign ? undefined : options[name as keyof Options] as unknown;
+    if (value === undefined) {
+      if (rule.isRequired) rule.check(`'${name}'`, value);
+      read[name] = rule.default;
+      continue;
+    }
+    const own = Array.isArray(value) ? [...value] : value;
+    rule.check(`'${name}'`, own);
+    read[name] = typeof own === "function" ? own.bind(options) : own;
   }
   return read as ReadOptions<Options, Table>;
 }
 
 function refuseUnknown(where: string, options: object, table: object): void {
   for (const name in options) {
-    if (Object.hasOwn(table, name) || !isOption(options, name)) continue;
-    if (options[name as keyof typeof options] === undefined) continue;
+    if (Object.hasOwn(table, name) || options[name as keyof typeof options] === undefined) continue;
+    // Some program or package may have added members to all objects. They are not meant for us.
+    if (Object.hasOwn(Object.prototype, name) && !Object.hasOwn(options, name)) continue;
     const hint = hintFor(name, Object.keys(table));
     throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
   }
-}
-
-/** Some program or package may have added members to all objects. They are not meant for us. */
-function isOption(options: object, name: string): boolean {
-  return !Object.hasOwn(Object.prototype, name) || Object.hasOwn(options, name);
-}
-
-function copyOf(value: unknown): unknown {
-  return Array.isArray(value) ? [...value] : value;
 }
 
 /** The end of the message about a bad value: `"a string"`, `"null"`. */

@@ -40,13 +40,13 @@ export async function npmConformance(runs: SuiteRuns): Promise<void> {
   const packages = LISTS_ONLY ? [] : BUNDLE_PACKAGES;
   const installSkips = await Promise.all(packages.map((spec) => installSkip([spec])));
   const skip = [runs.skip, ...installSkips].find((reason) => reason !== undefined);
+  const chosen = process.env["HOLDFAST_SOAK"] ? [...OLDEST_RUNTIMES, ...RUNTIMES] : runtimes;
   let bundled: BundledTests | undefined;
-  if (skip === undefined) {
+  if (skip === undefined && chosen.length > 0) {
     beforeAll(async () => void (bundled = await bundleTests(`tests/conformance/${suite}.ts`)));
     afterAll(async () => await bundled?.[Symbol.asyncDispose]());
   }
-  const all = [...OLDEST_RUNTIMES, ...RUNTIMES];
-  for (const runtime of process.env["HOLDFAST_SOAK"] ? all : runtimes) {
+  for (const runtime of chosen) {
     const reason = LISTS_ONLY ? undefined : skip ?? await runtimeSkip(runtime);
     registerTest(
       `the npm package passes the suite ${suite} on ${runtime.name}` +

@@ -69,7 +69,7 @@ Deno.test({
   async fn() {
     await using project = await nestProject(NEST_VERSIONS[0]!);
     const entry = `${PACKAGE}/http/nestjs`;
-    const names = ["HeldLease", "LOCKS", "Lock", "LockInterceptor", "NO_LOCK"];
+    const names = ["HeldLease", "LOCKS", "Lock", "LockInterceptor", "NO_LOCK", "RunOnce"];
     for (const runtime of RUNTIMES) {
       for (const script of ["load.mjs", "load.cjs"]) {
         const path = await project.copy(script);
