@@ -32,7 +32,7 @@ export async function list(args: readonly string[], context: CommandContext): Pr
   await context.withLocks(context.url(values.at), async (locks) => {
     if (!isListable(locks)) {
       throw notSupported(
-        "the locks at this URL cannot be listed: does it have an empty keyPrefix?",
+        "the locks at this URL cannot be listed: do they have an empty keyPrefix?",
       );
     }
     const seen = new Set<string>();

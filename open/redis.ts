@@ -212,14 +212,18 @@ function connectNodeRedis(redis: NodeRedis, servers: Servers): Connecting {
       nodeClientOptions: { ...login, database, socket },
       sentinelClientOptions: { ...sentinelLogin, socket },
     });
-  client.on("error", () => {}); // the adapter keeps the error for the calls
+  const attempted = Promise.withResolvers<void>();
+  client.on("error", () => attempted.resolve()); // the adapter keeps the error for the calls
   const connected = client.connect();
+  connected.then(() => attempted.resolve(), () => attempted.resolve());
   const destroy = async () => void (client.isOpen && await client.destroy());
   connected.catch(() => {});
   return {
     adapter: nodeRedis(client),
     connected,
     async close() {
+      // A client that is destroyed while it connects leaves that connection open, and the process alive.
+      await attempted.promise;
       await destroy();
       connected.then(destroy, () => {}); // one that is not open yet, but connects, opens later
     },

@@ -305,7 +305,7 @@ export class RedisLock implements AttachableLock, ListableLock {
   /**
    * Lists the names of the locks that are held, also by plain `SET` locks of other libraries. It walks all keys
    * of the server, or of each primary of a cluster, by `SCAN`: for each 1,000 keys, those of others included,
-   * one request, which costs the server about half a millisecond. The user needs the right to `SCAN`
+   * one request, which costs the server about a millisecond. The user needs the right to `SCAN`
    * (`+scan` in an ACL), which nothing else does. Without a `keyPrefix` it is not supported, for then
    * every key is that of a lock. See {@linkcode ListableLock.list}.
    */

@@ -34,7 +34,7 @@ import { type AskSent, ServerClocks } from "./server_clocks.ts";
 /** How often a leave is sent until the search for the next waiters is over. Each looks at 64 of them. */
 const MAX_SEARCHES = 1_024;
 
-/** So many keys a `SCAN` looks at: it takes the server less than a millisecond. */
+/** So many keys a `SCAN` looks at: it takes the server about a millisecond. */
 const SCAN_KEYS = "1000";
 
 export interface RedisCommandsOptions {

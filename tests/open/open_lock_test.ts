@@ -99,6 +99,14 @@ for (const client of CLIENTS) {
     }
   });
 
+  Deno.test(`openLock: Redis by ${client}, disposal closes a client that still connects`, async () => {
+    await using server = await startRedis();
+    await server.command("PING");
+    const locks = await openLock(`${server.url}?client=${client}`);
+    await noteOpen(() => locks[Symbol.asyncDispose]())();
+    await waitUntil("no connection is left", async () => await connections(server) === 0);
+  });
+
   Deno.test(`openLock: Redis by ${client}, no server is an outage, and disposal ends`, async () => {
     const locks = await openLock(
       `redis://127.0.0.1:${freePort()}?client=${client}&unavailableAfterMs=50&disposeTimeoutMs=50`,

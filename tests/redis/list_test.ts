@@ -4,16 +4,21 @@
 import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
 import { LockSetupError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
-import { delayText, startBystander } from "../../testing/load/bystander.ts";
+import { type Bystander, delayText, startBystander } from "../../testing/load/bystander.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedisCluster } from "../../testing/servers/redis_cluster.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const FOREIGN_KEYS = Deno.env.get("HOLDFAST_SOAK") ? 1_000_000 : 20_000;
 const COUNT = 1_000;
-const PING_BOUND_MS = 10;
+/** On a machine that does nothing else it is 10 ms. On a busy one the server waits for its turn, too. */
+const PING_BOUND_MS = 20;
+const SCAN_BOUND_US = 5_000;
+/** How many are watched before. */
+const QUIET_PINGS = 50;
 
 /** Makes keys `data:1`, `data:2`, … inside the server. */
 const FILL = "for i = ARGV[1], ARGV[2] do redis.call('SET', 'data:' .. i, i) end";
@@ -25,6 +30,17 @@ async function open(url: string, options: RedisLockOptions = {}) {
   stack.defer(close);
   const locks = stack.use(new RedisLock(client, { ttlMs: LONG_TTL_MS, ...options }));
   return { locks, client, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+/** The worst delay of so many PINGs. */
+async function worstOf(bystander: Bystander, pings: number): Promise<number> {
+  let [count, worstMs] = [0, 0];
+  await waitUntil("the bystander has its answers", async () => {
+    const delays = await bystander.delays();
+    worstMs = Math.max(worstMs, delays.worstMs ?? 0); // none in so short a time
+    return (count += delays.count) >= pings;
+  });
+  return worstMs;
 }
 
 async function collect(names: AsyncIterable<string>): Promise<string[]> {
@@ -87,6 +103,7 @@ Deno.test("RedisLock.list() walks many foreign keys without holding up a bystand
   await using one = await open(server.url);
   await using _lease = await one.locks.acquire("n");
   await using bystander = await startBystander(server.url);
+  const quietMs = await worstOf(bystander, QUIET_PINGS); // what the machine itself takes
   await server.command("CONFIG", "RESETSTAT");
   const startMs = performance.now();
   assertEquals(await collect(one.locks.list()), ["n"]);
@@ -99,8 +116,9 @@ Deno.test("RedisLock.list() walks many foreign keys without holding up a bystand
     `list() among ${FOREIGN_KEYS} keys: ${
       Math.round(tookMs)
     } ms, ${calls} × SCAN of ${perCall} µs, ` +
-      delayText(delays),
+      `${delayText(delays)}; without it at most ${quietMs.toFixed(1)} ms`,
   );
   assertLess(Number(calls), 1.5 * FOREIGN_KEYS / COUNT + 5);
-  assertLess(delays.worstMs, scaled(PING_BOUND_MS));
+  assertLess(perCall, scaled(SCAN_BOUND_US));
+  assertLess(delays.worstMs, Math.max(scaled(PING_BOUND_MS), 10 * quietMs));
 });
