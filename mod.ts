@@ -21,6 +21,7 @@
  *
  * @module
  */
+export { type AcquireEvent, CHANNELS, type HoldEvent } from "./core/contract/channels.ts";
 export type {
   AcquireOptions,
   AttachableAcquireOptions,

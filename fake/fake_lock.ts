@@ -32,12 +32,13 @@ import { Nesting } from "../core/contract/nesting.ts";
 import { checkName, duration, oneOf, readTable } from "../core/contract/options.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
+import { Calls } from "../core/lease/calls.ts";
+import type { Traced } from "../core/lease/tracing.ts";
 import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
-import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { FakeClock } from "./fake_clock.ts";
 import {
@@ -136,7 +137,7 @@ export class FakeLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #queue: LocalQueue;
   readonly #faults: Faults;
-  readonly #bounded: BoundedWaits<AcquireOptions>;
+  readonly #calls: Calls<AcquireOptions>;
   /** The holders of each lock. */
   readonly #holds = new Map<string, Set<Hold>>();
   readonly #waiting = new Set<Waiting>();
@@ -159,31 +160,31 @@ export class FakeLock implements DistributedLock {
     this.#fakeClock = clock;
     this.#clock = clock ?? SYSTEM_CLOCK;
     this.#serviceMs = clock === undefined ? SYSTEM_CLOCK.now : () => clock.wall();
-    this.#engine = new LeaseEngine(this.#clock, onRenewalLate);
+    this.#engine = new LeaseEngine("fake", this.#clock, onRenewalLate);
     this.#queue = new LocalQueue(this.#clock);
     this.#faults = new Faults(this.#clock);
-    this.#bounded = new BoundedWaits({
+    const [lifetime, nesting, waitClock] = [this.#lifetime, this.#nesting, this.#clock];
+    const parts = { strategy: "fake", lock: this, lifetime, nesting, clock: waitClock };
+    this.#calls = new Calls(parts, {
       wait: this.#wait.bind(this),
       tryOnce: this.#tryOnce.bind(this),
       look: this.#look.bind(this),
-    }, this.#clock);
+      steal: this.#stealNow.bind(this),
+    });
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const read = this.#read(name, options);
     this.#faults.count("acquire", name);
-    const acquire = () =>
-      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
-    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
+    return await this.#calls.acquire(name, read);
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     const read = this.#read(name, options);
     this.#faults.count("acquire", name);
-    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
-    return await this.#tryOnce(name, read);
+    return await this.#calls.tryAcquire(name, read);
   }
 
   /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
@@ -357,7 +358,7 @@ export class FakeLock implements DistributedLock {
     this.#lifetime.ended.throwIfAborted();
   }
 
-  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
+  async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     const { signal } = options;
     const sent = instant(this.#clock);
     await this.#send("acquire", name, signal);
@@ -384,7 +385,7 @@ export class FakeLock implements DistributedLock {
     return await this.#handOut(name, lease, signal);
   }
 
-  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
+  async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {
     const sent = instant(this.#clock);
     await this.#send("acquire", name, options.signal);
     const turn = this.#queue.tryEnter(name, termsOf(options));
@@ -403,10 +404,14 @@ export class FakeLock implements DistributedLock {
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     const read = this.#read(name, options);
     this.#faults.count("acquire", name);
+    return await this.#calls.steal(name, read);
+  }
+
+  async #stealNow(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     const sent = instant(this.#clock);
     await this.#send("acquire", name);
     const victims = this.#holds.get(name) ?? [];
-    const lease = this.#open(name, this.#seize(name), read, sent);
+    const lease = this.#open(name, this.#seize(name), options, sent);
     for (const victim of victims) victim.lease?.lose("stolen");
     return await this.#handOut(name, lease);
   }
@@ -500,7 +505,7 @@ export class FakeLock implements DistributedLock {
   #open(
     name: string,
     turn: Turn,
-    options: AcquireOptions,
+    options: AcquireOptions & Traced,
     sent: Instant,
   ): ManagedLease | null {
     const ttlMs = this.#ttlMs;
@@ -521,6 +526,7 @@ export class FakeLock implements DistributedLock {
       validMs: ttlMs,
       autoRenew: options.autoRenew ?? true,
       maxHoldMs: options.maxHoldMs,
+      call: options.call,
     }, actions);
     if (hold.lease === null) this.#free(name, hold);
     return hold.lease;

@@ -16,7 +16,6 @@
  * @module
  */
 import { CallSignal } from "../core/time/abort_watch.ts";
-import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
   readAcquireOptions,
@@ -36,6 +35,7 @@ import type {
   RequestMethod,
   WaitInfo,
 } from "../core/contract/distributed_lock.ts";
+import { Calls } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import {
@@ -44,6 +44,7 @@ import {
   type LocalWaiter,
   type Turn,
 } from "../core/lease/local_queue.ts";
+import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -112,7 +113,7 @@ export class FileLock implements ListableLock {
     nesting: this.#nesting,
   });
   /** The kernel frees the lock when the process ends, so no timer of a lease keeps it alive. */
-  readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, BACKGROUND_CLOCK);
+  readonly #engine = new LeaseEngine("file", SYSTEM_CLOCK, undefined, BACKGROUND_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #directory: LockDirectory;
@@ -121,11 +122,7 @@ export class FileLock implements ListableLock {
   readonly #cleaner: Cleaner | null;
   /** For each name, the waiter that has the turn in this instance, and waits for the file. */
   readonly #fileWaiters = new Map<string, LocalWaiter>();
-  readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: this.#wait.bind(this),
-    tryOnce: this.#tryOnce.bind(this),
-    look: (name) => this.query(name, { maxWaiters: 0 }),
-  }, this.#engine.clock);
+  readonly #calls: Calls<AcquireOptions>;
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
@@ -143,18 +140,21 @@ export class FileLock implements ListableLock {
     this.#changes = new DirectoryChanges(fs, read.pollIntervalMs);
     this.#directory = new LockDirectory(fs, read);
     this.#cleaner = read.keepFiles ? null : new Cleaner(fs);
+    const [lifetime, nesting] = [this.#lifetime, this.#nesting];
+    this.#calls = new Calls({ strategy: "file", lock: this, lifetime, nesting }, {
+      wait: this.#wait.bind(this),
+      tryOnce: this.#tryOnce.bind(this),
+      look: (name) => this.query(name, { maxWaiters: 0 }),
+    });
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#read(name, options);
-    const acquire = () =>
-      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
-    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
+    return await this.#calls.acquire(name, this.#read(name, options));
   }
 
   /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
-  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
+  async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     options.signal?.throwIfAborted();
     const call = new CallSignal(options.signal, this.#lifetime.ended);
     const { signal } = call;
@@ -189,7 +189,7 @@ export class FileLock implements ListableLock {
       turn: Turn;
       /** Why the file was not locked. */
       seen: NotLocked;
-      options: AcquireOptions;
+      options: AcquireOptions & Traced;
       signal: AbortSignal;
       notify: ((info: WaitInfo) => void) | undefined;
     },
@@ -218,13 +218,10 @@ export class FileLock implements ListableLock {
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    const read = this.#read(name, options);
-    // With 0 there is nothing to bound: no service can leave a try unanswered.
-    if (read.waitMs) return await this.#bounded.tryAcquire(name, read);
-    return await this.#tryOnce(name, read);
+    return await this.#calls.tryAcquire(name, this.#read(name, options));
   }
 
-  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
+  async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {
     const { signal, onWait } = options;
     signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
@@ -253,7 +250,7 @@ export class FileLock implements ListableLock {
   async #tryBriefly(
     name: string,
     turn: Turn,
-    options: AcquireOptions,
+    options: AcquireOptions & Traced,
   ): Promise<Lease | null> {
     const { signal, label = this.#lifetime.label } = options;
     const how = { looksFirst: false, mayYield: false };
@@ -268,7 +265,12 @@ export class FileLock implements ListableLock {
   }
 
   /** Makes a lease of a locked file. Its release ends the turn in this instance, too. */
-  #open(name: string, turn: Turn, locked: LockedFile, options: AcquireOptions): Lease {
+  #open(
+    name: string,
+    turn: Turn,
+    locked: LockedFile,
+    options: AcquireOptions & Traced,
+  ): Lease {
     return this.#engine.open({
       name,
       ownerId: makeOwnerId(options.label ?? this.#lifetime.label),
@@ -278,6 +280,7 @@ export class FileLock implements ListableLock {
       validMs: Infinity,
       autoRenew: false,
       maxHoldMs: options.maxHoldMs,
+      call: options.call,
       watchEveryMs: WATCH_MS,
     }, {
       // deno-lint-ignore require-await -- a failing stat must reject

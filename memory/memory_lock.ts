@@ -6,7 +6,6 @@
  *
  * @module
  */
-import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
   MAX_HOLDERS,
@@ -27,11 +26,13 @@ import type {
   RequestMethod,
 } from "../core/contract/distributed_lock.ts";
 import { instant } from "../core/time/clock.ts";
+import { Calls } from "../core/lease/calls.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime, STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import { LinkedSet } from "../core/lease/linked_set.ts";
 import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
+import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -79,16 +80,12 @@ export class MemoryLock implements ListableLock {
     nesting: this.#nesting,
     steal: this.#steal.bind(this),
   });
-  readonly #engine = new LeaseEngine();
+  readonly #engine = new LeaseEngine("memory");
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   /** The holders of each lock, in the order of their grants. */
   readonly #held = new Map<string, LinkedSet<ManagedLease>>();
-  readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: this.#wait.bind(this),
-    tryOnce: this.#tryOnce.bind(this),
-    look: (name) => this.query(name, { maxWaiters: 0 }),
-  }, this.#engine.clock);
+  readonly #calls: Calls<AcquireOptions>;
   #lastToken = 0n;
 
   /**
@@ -100,17 +97,21 @@ export class MemoryLock implements ListableLock {
    */
   constructor(options: MemoryLockOptions = {}) {
     this.#lifetime = new Lifetime(readTable("new MemoryLock()", options, STRATEGY_OPTIONS));
+    const [lifetime, nesting] = [this.#lifetime, this.#nesting];
+    this.#calls = new Calls({ strategy: "memory", lock: this, lifetime, nesting }, {
+      wait: this.#wait.bind(this),
+      tryOnce: this.#tryOnce.bind(this),
+      look: (name) => this.query(name, { maxWaiters: 0 }),
+      steal: this.#stealNow.bind(this),
+    });
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#read(name, options);
-    const acquire = () =>
-      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
-    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
+    return await this.#calls.acquire(name, this.#read(name, options));
   }
 
-  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
+  async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     const { signal, onWait } = options;
     signal?.throwIfAborted();
     let lease: ManagedLease | null = null;
@@ -131,13 +132,10 @@ export class MemoryLock implements ListableLock {
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    const read = this.#read(name, options);
-    // With 0 there is nothing to bound: no service can leave a try unanswered.
-    if (read.waitMs) return await this.#bounded.tryAcquire(name, read);
-    return await this.#tryOnce(name, read);
+    return await this.#calls.tryAcquire(name, this.#read(name, options));
   }
 
-  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
+  async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {
     const { signal, onWait } = options;
     signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name, termsOf(options));
@@ -195,18 +193,21 @@ export class MemoryLock implements ListableLock {
     return label;
   }
 
-  // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
-    const read = this.#read(name, options);
+    return await this.#calls.steal(name, this.#read(name, options));
+  }
+
+  // deno-lint-ignore require-await -- an error must reject, not throw
+  async #stealNow(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     const turn = this.#queue.seize(name);
     const victims = this.#held.get(name) ?? [];
     this.#held.delete(name);
-    const lease = this.#open(name, turn, read);
+    const lease = this.#open(name, turn, options);
     for (const victim of victims) victim.lose("stolen");
     return lease;
   }
 
-  #open(name: string, turn: Turn, options: AcquireOptions): ManagedLease {
+  #open(name: string, turn: Turn, options: AcquireOptions & Traced): ManagedLease {
     const lease = this.#engine.open({
       name,
       ownerId: makeOwnerId(this.#labelOf(options)),
@@ -217,6 +218,7 @@ export class MemoryLock implements ListableLock {
       validMs: Infinity,
       autoRenew: false,
       maxHoldMs: options.maxHoldMs,
+      call: options.call,
     }, {
       release: () => {
         if (!turn.isCurrent) return Promise.resolve({ state: "gone", reason: "stolen" });

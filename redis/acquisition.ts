@@ -39,6 +39,7 @@ import type {
 } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { outside, type Traced } from "../core/lease/tracing.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { HeldLeases, Holder, KnownGrant } from "./held_leases.ts";
 import {
@@ -77,7 +78,7 @@ export interface CallContext {
   readonly unavailableAfterMs: number;
 }
 
-export interface AcquisitionTerms extends Omit<Ask, "inbox" | "ticket" | "isWanted"> {
+export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" | "isWanted"> {
   readonly name: string;
   readonly ownerId: string;
   readonly autoRenew: boolean;
@@ -222,7 +223,11 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     let answer: AskAnswer | void;
     try {
       // One wait for the slot and the answer: no event is missed between them.
-      const answering = turn === null ? this.#send(window) : this.#sendInTurn(window, turn);
+      const answering = this.#firstSent !== null && this.#terms.call !== undefined
+        ? this.#sendOutside(window, turn)
+        : turn === null
+        ? this.#send(window)
+        : this.#sendInTurn(window, turn);
       answer = await this.#unlessChanged(answering);
     } catch (error) {
       this.#throwIfEnded();
@@ -237,6 +242,11 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (answer.state !== "late") return this.#onAnswer(answer, this.#sent!);
     if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) throw this.#tooLate();
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
+  }
+
+  /** The trace of a call shows its first ask. The others are sent for all waiters, or after an outage. */
+  #sendOutside(window: CommandWindow, turn: AskTurn | null): Promise<AskAnswer | void> {
+    return outside(() => turn === null ? this.#send(window) : this.#sendInTurn(window, turn));
   }
 
   async #sendInTurn(window: CommandWindow, turn: AskTurn): Promise<AskAnswer | void> {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ANSWER_WITHIN_MS, BoundedWaits, unanswered } from "../core/time/bounded_wait.ts";
+import { ANSWER_WITHIN_MS, unanswered } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
   modeOf,
@@ -30,8 +30,10 @@ import type {
 } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import type { LeaseRequest } from "../core/lease/grant.ts";
+import { Calls } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
+import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contract/options.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
@@ -126,11 +128,7 @@ export class RedisLock implements AttachableLock, ListableLock {
   readonly #ownNonce: string | undefined;
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
-  readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
-    wait: this.#wait.bind(this),
-    tryOnce: (name, options) => this.#begin(name, options, "try", "", ANSWER_WITHIN_MS).run(),
-    look: this.#look.bind(this),
-  }, this.#timer);
+  readonly #calls: Calls<AttachableAcquireOptions>;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
 
@@ -157,29 +155,32 @@ export class RedisLock implements AttachableLock, ListableLock {
     const { unavailableAfterMs, ttlMs } = read;
     const { warnings, ended } = this.#lifetime;
     const clock = this.#timer;
-    const engine = new LeaseEngine(clock, read.onRenewalLate);
+    const engine = new LeaseEngine("redis", clock, read.onRenewalLate);
     const { background } = engine;
     const commands = new RedisCommands(client, { ...read, clock, background, warnings });
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
+    const [lifetime, nesting] = [this.#lifetime, this.#nesting];
+    this.#calls = new Calls({ strategy: "redis", lock: this, lifetime, nesting, clock }, {
+      // A wait ends with a lease, or rejects.
+      wait: (name, options) => this.#begin(name, options, "wait").run() as Promise<Lease>,
+      tryOnce: async (name, options, withinMs) =>
+        await this.#begin(name, options, "try", "", withinMs).run(),
+      look: this.#look.bind(this),
+      attach: async (name, options) => await this.#begin(name, options, "attach").run(),
+      steal: this.#stealNow.bind(this),
+    });
     if (client.warning !== undefined) warnings.warn(client.warning);
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     try { // not async: that would cost each call one more promise
-      const read = this.#read(name, options);
-      const acquire = () =>
-        read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
-      return this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
+      return this.#calls.acquire(name, this.#read(name, options));
     } catch (error) {
       return Promise.reject(error);
     }
-  }
-
-  #wait(name: string, options: AttachableAcquireOptions): Promise<Lease> {
-    return this.#begin(name, options, "wait").run() as Promise<Lease>; // it ends with a lease or rejects
   }
 
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
@@ -187,9 +188,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     name: string,
     options: AttachableAcquireOptions = {},
   ): Promise<Lease | null> {
-    const read = this.#read(name, options);
-    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
-    return await this.#begin(name, read, "try").run();
+    return await this.#calls.tryAcquire(name, this.#read(name, options));
   }
 
   /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
@@ -198,13 +197,13 @@ export class RedisLock implements AttachableLock, ListableLock {
     OWNER_ID.check("'ownerId'", ownerId);
     const read = readAttachOptions(options);
     this.#lifetime.throwIfEnded();
-    return await this.#begin(name, { ...read, ownerId }, "attach").run();
+    return await this.#calls.attach(name, { ...read, ownerId });
   }
 
   /** Makes a call that asks for the lock. Its arguments have been checked. Sends nothing. */
   #begin(
     name: string,
-    options: AttachableAcquireOptions,
+    options: AttachableAcquireOptions & Traced,
     mode: AskMode,
     victimDigest = "",
     limitMs = Infinity,
@@ -233,6 +232,7 @@ export class RedisLock implements AttachableLock, ListableLock {
       outlivesDisposal,
       signal,
       onWait,
+      call: options.call,
     };
     const budget = this.#budget(name, this.#lifetime.ended, limitMs);
     const call = new Acquisition(this.#context, terms, budget);
@@ -266,17 +266,21 @@ export class RedisLock implements AttachableLock, ListableLock {
     });
   }
 
-  /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
   async #steal(name: string, options: AttachableAcquireOptions): Promise<Lease> {
     const read = this.#read(name, options); // `signal` is excluded
     if (read.ownerId !== undefined) this.#ownerCalls.check(name, read.ownerId);
+    return await this.#calls.steal(name, read);
+  }
+
+  /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
+  async #stealNow(name: string, options: AttachableAcquireOptions & Traced): Promise<Lease> {
     const keys = this.#keys(name);
     const signal = this.#lifetime.ended;
     for (let i = 0; i < MAX_STEALS; i++) {
       const { digest } = await this.#ask(this.#budget(name, signal), keys, 0);
       const call = digest === null
-        ? this.#begin(name, read, "try")
-        : this.#begin(name, read, "steal", digest);
+        ? this.#begin(name, options, "try")
+        : this.#begin(name, options, "steal", digest);
       const lease = await call.run();
       if (lease !== null) return lease;
       await pause(this.#timer, RETRY_MS, signal);

@@ -51,6 +51,7 @@ import {
 } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import type { Traced } from "../core/lease/tracing.ts";
 import { CallSignal } from "../core/time/abort_watch.ts";
 import { OutageBudget, type OutageBudgetOptions, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode } from "./connection/failures.ts";
@@ -80,7 +81,7 @@ export interface CallContext {
 }
 
 /** The terms of one call. */
-export interface AcquisitionTerms extends Pick<AcquireOptions, "maxHoldMs" | "signal"> {
+export interface AcquisitionTerms extends Traced, Pick<AcquireOptions, "maxHoldMs" | "signal"> {
   readonly name: string;
   /** The path of the lock's znode. */
   readonly lockPath: string;
@@ -301,7 +302,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   // The lease: granted, held, and lost.
 
   async #openLease(znode: OwnZnode): Promise<ManagedLease> {
-    const { name, label, maxHoldMs } = this.#terms;
+    const { name, label, maxHoldMs, call } = this.#terms;
     const { session } = znode;
     const budget = this.#budget;
     // Sends nothing while the watch is set. It is lost with its connection, and then nothing tells us that
@@ -333,6 +334,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
       autoRenew: true,
       watchEveryMs: session.heartbeatEveryMs,
       maxHoldMs,
+      call,
     }, this)!; // Not `null`: the session was proven recently, so the grant is not too late.
     znode.listener = this;
     session.listen(this);

@@ -5,7 +5,7 @@
  * @module
  */
 import { SYSTEM_CLOCK } from "../core/time/clock.ts";
-import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
+import { ANSWER_WITHIN_MS } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
   modeOf,
@@ -23,8 +23,10 @@ import type {
   QueryOptions,
   RequestMethod,
 } from "../core/contract/distributed_lock.ts";
+import { Calls } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
+import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { checkName, readTable } from "../core/contract/options.ts";
@@ -99,14 +101,7 @@ export class ZooKeeperLock implements ListableLock {
   readonly #rootPath: string;
   readonly #lifetime: Lifetime;
   readonly #context: CallContext;
-  readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: this.#wait.bind(this),
-    tryOnce: (name, options) => this.#begin(name, options, true, ANSWER_WITHIN_MS).acquire(),
-    look: async (name) => {
-      this.#lifetime.throwIfEnded();
-      return await this.#query(name, 0, ANSWER_WITHIN_MS);
-    },
-  }, SYSTEM_CLOCK);
+  readonly #calls: Calls<AcquireOptions>;
 
   /**
    * Creates a manager of locks. Nothing is sent: the first call connects.
@@ -122,9 +117,19 @@ export class ZooKeeperLock implements ListableLock {
   constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
     const read = readTable("new ZooKeeperLock()", options, ZOOKEEPER_LOCK_OPTIONS);
     this.#lifetime = new Lifetime(read);
+    const [lifetime, nesting] = [this.#lifetime, this.#nesting];
+    this.#calls = new Calls({ strategy: "zookeeper", lock: this, lifetime, nesting }, {
+      wait: async (name, options) => (await this.#begin(name, options, false).acquire())!, // no try
+      tryOnce: async (name, options, withinMs) =>
+        await this.#begin(name, options, true, withinMs).acquire(),
+      look: async (name) => {
+        this.#lifetime.throwIfEnded();
+        return await this.#query(name, 0, ANSWER_WITHIN_MS);
+      },
+    });
     const settings = readSettings(servers, read, this.#lifetime.warnings);
     loadClient(); // a missing package is reported here, not at the first call
-    const engine = new LeaseEngine(SYSTEM_CLOCK, read.onRenewalLate);
+    const engine = new LeaseEngine("zookeeper", SYSTEM_CLOCK, read.onRenewalLate);
     const sessions = new Sessions(engine, settings, openNodeZooKeeperClient);
     this.#rootPath = settings.rootPath;
     this.#context = {
@@ -155,14 +160,7 @@ export class ZooKeeperLock implements ListableLock {
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#check(name, options);
-    const acquire = () =>
-      read.waitMs === undefined ? this.#wait(name, read) : this.#bounded.acquire(name, read);
-    return await this.#nesting.guard(name, read, this.#lifetime.warnings, acquire);
-  }
-
-  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
-    return (await this.#begin(name, options, false).acquire())!; // Only `tryAcquire` gets `null`.
+    return await this.#calls.acquire(name, this.#check(name, options));
   }
 
   /**
@@ -170,9 +168,7 @@ export class ZooKeeperLock implements ListableLock {
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    const read = this.#check(name, options);
-    if (read.waitMs !== undefined) return await this.#bounded.tryAcquire(name, read);
-    return await this.#begin(name, read, true).acquire();
+    return await this.#calls.tryAcquire(name, this.#check(name, options));
   }
 
   /**
@@ -228,11 +224,11 @@ export class ZooKeeperLock implements ListableLock {
   /** An outage may last for `withinMs` at most. */
   #begin(
     name: string,
-    options: AcquireOptions,
+    options: AcquireOptions & Traced,
     isTry: boolean,
     withinMs = Infinity,
   ): Acquisition {
-    const { signal, maxHoldMs, onWait, label = this.#lifetime.label } = options;
+    const { signal, maxHoldMs, onWait, label = this.#lifetime.label, call } = options;
     signal?.throwIfAborted();
     return new Acquisition(this.#context, {
       name,
@@ -244,6 +240,7 @@ export class ZooKeeperLock implements ListableLock {
       maxHoldMs,
       signal,
       withinMs,
+      call,
     });
   }
 

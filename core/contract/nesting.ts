@@ -34,6 +34,20 @@ function holdsWith(hold: Hold): readonly Hold[] {
   return before === undefined ? [hold] : [...before.filter(({ isRunning }) => isRunning), hold];
 }
 
+/** A function of its own, for the sake of the usual case: one that has a closure costs memory. */
+function holdsOf(
+  running: readonly Hold[],
+  name: string,
+  ownerId: string | undefined,
+): readonly Hold[] | null {
+  const own = running.filter(({ lease, isRunning }) => {
+    // A call under the same owner id takes the lease over, and does not wait. One that is lost or released
+    // is not waited for.
+    return isRunning && lease.name === name && lease.ownerId !== ownerId && lease.remainingMs > 0;
+  });
+  return own.length === 0 ? null : own;
+}
+
 /** Running code uses a lease: from now on this code, and what it starts, holds it. */
 export function recordUse(lease: Lease): Hold {
   const hold: Hold = { lease, requestOf: null, isRunning: true };
@@ -60,20 +74,20 @@ export class Nesting {
     }
   }
 
-  /** Makes a call that waits. Warns, once per name, if it waits for its own caller. */
-  guard<T>(
-    name: string,
+  /** The leases that the running code holds, and that a call of it would wait for; `null` if there is none. */
+  ownHolds(name: string, options: AttachableAcquireOptions): readonly Hold[] | null {
+    const running = options.waitMs === 0 ? undefined : holds.getStore();
+    return running === undefined ? null : holdsOf(running, name, options.ownerId);
+  }
+
+  /** Warns, once per name, of a call that waits for its own caller, if only until that releases its lease. */
+  watch(
+    own: readonly Hold[],
     options: AttachableAcquireOptions,
     warnings: Warnings,
-    call: () => Promise<T>,
-  ): Promise<T> {
-    const { ownerId, waitMs } = options;
-    const own = waitMs === 0 ? undefined : holds.getStore()?.filter(({ lease, isRunning }) => {
-      // A call under the same owner id takes the lease over, and does not wait. One that is lost or released
-      // is not waited for.
-      return isRunning && lease.name === name && lease.ownerId !== ownerId && lease.remainingMs > 0;
-    });
-    if (own === undefined || own.length === 0) return call();
+    calling: Promise<unknown>,
+  ): void {
+    const { name } = own[0]!.lease;
     const inner = own.filter(({ requestOf }) => requestOf === this);
     if (inner.length > 0) {
       // Shared calls wait for each other only if another one comes between them.
@@ -89,9 +103,7 @@ export class Nesting {
         warnings,
       );
     }
-    const calling = call();
     if (!this.#isSilent(name)) this.#suspect(own, calling, warnings);
-    return calling;
   }
 
   /** Warns of a call that waits for too long: its code may have released the lease before it awaits. */

@@ -7,6 +7,7 @@
 import type { Instant } from "../time/clock.ts";
 import type { LockMode } from "../contract/distributed_lock.ts";
 import { type LeaseLostReason, LockSetupError } from "../contract/errors.ts";
+import type { Traced } from "./tracing.ts";
 
 /**
  * The answer to a renewal:
@@ -89,7 +90,7 @@ export interface LeaseActions {
 }
 
 /** A lock that the service has granted, and the terms of the lease. */
-export interface Grant {
+export interface Grant extends Traced {
   readonly name: string;
   readonly ownerId: string;
   /** Left out: `"exclusive"`. */

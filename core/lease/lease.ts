@@ -10,6 +10,8 @@
  *
  * @module
  */
+import type { Channel } from "node:diagnostics_channel";
+import type { HoldEvent } from "../contract/channels.ts";
 import type { Lease, LockMode, RenewalLate } from "../contract/distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
 import { type Hold, recordUse } from "../contract/nesting.ts";
@@ -35,9 +37,12 @@ import {
   UNSENT,
 } from "./grant.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
+import { HOLD_CHANNELS, HoldTrace, outside } from "./tracing.ts";
 
 /** What all leases of one strategy instance share. */
 export interface LeaseContext {
+  /** The name of the strategy, as the channels show it. */
+  readonly strategy: string;
   readonly clock: Clock;
   readonly schedule: LeaseSchedule<ManagedLease>;
   /** The clean-ups and the running releases. Disposal waits for both. */
@@ -110,6 +115,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #endKeep: (() => void) | null = null;
   /** Which code holds it: known once it has used it. */
   #hold: Hold | null = null;
+  /** What the channels tell about it; `null` until somebody listens. */
+  #trace: HoldTrace | null = null;
 
   /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -272,7 +279,10 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (!this.#checkLive()) return null;
     const { ttlMs, watchEveryMs = Infinity } = this.#grant;
     const earlyMs = Math.min(BURST_MS, ttlMs / 10, watchEveryMs);
-    if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) this.#sendRenewal(ttlMs);
+    if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) {
+      if (this.#trace === null) this.#sendRenewal(ttlMs);
+      else this.#sendOutside(ttlMs);
+    }
     if (nowMs >= this.#lateMs) {
       this.#lateMs = Infinity;
       if (this.#state === "held") this.#reportLate();
@@ -329,6 +339,10 @@ export class ManagedLease implements Lease, ScheduledLease {
     });
   }
 
+  #sendOutside(ttlMs: number): void {
+    outside(() => void this.#sendRenewal(ttlMs));
+  }
+
   /**
    * Whether a renewal that is sent now will be answered before the deadline. If more leases wait than can be
    * renewed in time, those that cannot be saved must not cost others their turn, one by one.
@@ -357,6 +371,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** An error of the user's callback must not end the timer of all leases. */
   #reportLate(): void {
     const { name, remainingMs } = this;
+    const { renewalLate } = HOLD_CHANNELS;
+    if (renewalLate.hasSubscribers) this.#publish(renewalLate, { remainingMs });
     promiseTry(() => this.#context.onRenewalLate?.({ name, remainingMs })).catch(() => {});
   }
 
@@ -393,6 +409,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (this.#loss !== null) return; // it was kept
     const options = cause === undefined ? {} : { cause };
     this.#error = this.#loss = new LeaseLostError(this.name, reason, options);
+    this.#publishLoss(this.#loss);
     this.#controller?.abort(this.#loss);
   }
 
@@ -428,6 +445,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     // The result if no release is ever answered: a lease that is proven now was ours until now.
     const isOurs = !wasSuspended(clock, this.#sent, this.#validMs);
     const endMs = this.#deadlineMs;
+    let refusal: LockError | null = null;
     background.enter();
     try {
       if (renewing !== null) await settledWithin(clock, renewing, endMs - clock.now());
@@ -437,7 +455,7 @@ export class ManagedLease implements Lease, ScheduledLease {
         if (leftMs <= 0 || stopped.aborted) return isOurs;
         const answer = await this.#sendRelease(leftMs, false);
         if (answer.state === "released") return true;
-        if (answer.state === "refused") throw refusedRelease(this.name, answer);
+        if (answer.state === "refused") throw refusal = refusedRelease(this.name, answer);
         if (answer.state === "gone") {
           // After an attempt without an answer, that attempt may be the one that released the lock.
           if (isOurs && isRepeated) return true;
@@ -448,6 +466,8 @@ export class ManagedLease implements Lease, ScheduledLease {
       }
     } finally {
       this.#state = "released";
+      const { release, lost } = HOLD_CHANNELS;
+      if (release.hasSubscribers || lost.hasSubscribers) this.#publishRelease(refusal);
       background.exit();
     }
   }
@@ -485,6 +505,37 @@ export class ManagedLease implements Lease, ScheduledLease {
     } catch {
       return Promise.resolve(NO_ANSWER);
     }
+  }
+
+  // What the channels tell: of each lease one grant, and one loss or release.
+
+  /** Called only if somebody listens. */
+  traceGrant(): void {
+    const { strategy, clock } = this.#context;
+    const { call } = this.#grant;
+    call?.takeTime();
+    this.#trace = new HoldTrace(strategy, this, call, clock.now());
+    const { grant } = HOLD_CHANNELS;
+    if (grant.hasSubscribers) this.#publish(grant, {});
+  }
+
+  #publish(channel: Channel, news: Partial<HoldEvent>): void {
+    const { strategy, clock } = this.#context;
+    this.#trace ??= new HoldTrace(strategy, this, this.#grant.call, null);
+    this.#trace.publish(channel, clock.now(), news);
+  }
+
+  #publishLoss(error: LeaseLostError): void {
+    const { lost } = HOLD_CHANNELS;
+    if (lost.hasSubscribers) this.#publish(lost, { reason: error.reason, error });
+  }
+
+  /** @param refusal Why the lock stays held, if the service has refused to release it. */
+  #publishRelease(refusal: LockError | null): void {
+    if (this.#loss !== null) return; // the lease had ended for its holder
+    if (this.#error !== null) return this.#publishLoss(this.#error);
+    const { release } = HOLD_CHANNELS;
+    if (release.hasSubscribers) this.#publish(release, refusal === null ? {} : { error: refusal });
   }
 
   /** Pauses before a retry. */

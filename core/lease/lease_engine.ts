@@ -16,6 +16,7 @@ import type { LeaseLostReason } from "../contract/errors.ts";
 import type { Grant, LeaseActions } from "./grant.ts";
 import { type LeaseContext, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
+import { areHoldsTraced } from "./tracing.ts";
 
 /** Knows no server: a strategy passes in a {@linkcode Grant}, and {@linkcode LeaseActions} that send requests. */
 export class LeaseEngine {
@@ -29,11 +30,13 @@ export class LeaseEngine {
   readonly #context: LeaseContext;
 
   /**
+   * @param strategy The name of the strategy, as the channels show it.
    * @param clock The clock of all waits.
    * @param onRenewalLate The user's option, which gets the leases that are renewed late.
    * @param scheduleClock The clock whose timers check the leases, and may keep the process alive.
    */
   constructor(
+    strategy: string,
     clock: Clock = SYSTEM_CLOCK,
     onRenewalLate?: LeaseContext["onRenewalLate"],
     scheduleClock: Clock = clock,
@@ -42,7 +45,10 @@ export class LeaseEngine {
     this.#leases = new LeaseSchedule(scheduleClock);
     const { background, stopped } = this;
     const schedule = this.#leases;
-    this.#context = { clock, schedule, background, stopped, onRenewalLate, answerMs: 1 };
+    this.#context = {
+      ...{ strategy, clock, schedule, background, stopped, onRenewalLate },
+      answerMs: 1,
+    };
   }
 
   /**
@@ -57,6 +63,7 @@ export class LeaseEngine {
     if (endMs <= this.clock.now()) return null;
     const lease = new ManagedLease(this.#context, actions, grant, endMs);
     this.#leases.add(lease);
+    if (areHoldsTraced()) lease.traceGrant();
     return lease;
   }
 

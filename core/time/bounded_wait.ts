@@ -27,11 +27,11 @@ const STEPS = 7;
 const PATIENT_STEPS = 2 * STEPS;
 
 /** The calls of a strategy that a bounded wait is made of. */
-export interface WaitSource<Options extends AcquireOptions> {
+export interface WaitSource<Options> {
   /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
   wait(name: string, options: Options): Promise<Lease>;
-  /** Tries once, within {@linkcode ANSWER_WITHIN_MS}. */
-  tryOnce(name: string, options: Options): Promise<Lease | null>;
+  /** Tries once. An outage may last for `withinMs` at most. */
+  tryOnce(name: string, options: Options, withinMs: number): Promise<Lease | null>;
   /** Reads the holder, and no waiters, within {@linkcode ANSWER_WITHIN_MS}. */
   look(name: string): Promise<LockSnapshot>;
 }
@@ -145,8 +145,9 @@ class EndableCall<Options extends AcquireOptions> {
       options.onWait?.(info);
     };
     const terms = { ...options, waitMs: undefined, signal, onWait };
-    this.lease = promiseTry<Lease | null>(() => source[method](name, terms))
-      .finally(() => this.#signal.end());
+    this.lease = promiseTry<Lease | null>(() =>
+      method === "wait" ? source.wait(name, terms) : source.tryOnce(name, terms, ANSWER_WITHIN_MS)
+    ).finally(() => this.#signal.end());
   }
 
   /** Settles when the service has answered. */

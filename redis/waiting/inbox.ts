@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { outside } from "../../core/lease/tracing.ts";
 import { type Clock, pause } from "../../core/time/clock.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
@@ -63,7 +64,7 @@ export class Inbox {
    */
   open(): void {
     if (this.#opening === null && this.#clock.now() >= this.#nextTryMs) {
-      this.#opening = this.#open();
+      this.#opening = outside(this.#open.bind(this)); // it belongs to no call
     }
   }
 

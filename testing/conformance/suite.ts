@@ -22,6 +22,7 @@ import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
 import { setsSuite } from "./sets.ts";
 import { stealSuite } from "./steal.ts";
+import { tracingSuite } from "./tracing.ts";
 import { waitingSuite } from "./waiting.ts";
 import { webLocksSuite } from "./web_locks.ts";
 
@@ -39,6 +40,7 @@ const ALL = [
   nestingSuite,
   stealSuite,
   setsSuite,
+  tracingSuite,
   disposalSuite,
   crashSuite,
   argumentsSuite,

@@ -44,7 +44,7 @@ export function openLease(
 ): FakeService {
   const clock = new FakeClock();
   const late: number[] = [];
-  const engine = new LeaseEngine(clock, ({ remainingMs }) => late.push(remainingMs));
+  const engine = new LeaseEngine("test", clock, ({ remainingMs }) => late.push(remainingMs));
   const renewals: Pending<RenewAnswer>[] = [];
   const releases: Pending<ReleaseAnswer>[] = [];
   const actions: LeaseActions = {

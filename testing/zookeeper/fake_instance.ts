@@ -81,7 +81,7 @@ export class FakeCall {
 /** An instance, in its first session. */
 export class FakeInstance {
   readonly clock = new FakeClock();
-  readonly engine = new LeaseEngine(this.clock);
+  readonly engine = new LeaseEngine("test", this.clock);
   /** The transport of the current session. */
   transport!: FakeTransport;
   readonly sessions: Sessions;

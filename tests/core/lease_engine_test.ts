@@ -11,7 +11,7 @@ import { openLease } from "../../testing/core/fake_service.ts";
 /** Opens leases that start `staggerMs` apart, and records when each is renewed. */
 async function openStaggered(count: number, staggerMs: number) {
   const clock = new FakeClock();
-  const engine = new LeaseEngine(clock);
+  const engine = new LeaseEngine("test", clock);
   const renewedAtMs: number[] = [];
   const leases: Lease[] = [];
   for (let i = 0; i < count; i++) {
@@ -116,7 +116,7 @@ Deno.test("Background.idle() leaves the event loop to others while a call is run
 
 Deno.test("LeaseEngine adds no listener for each lease to the signal that all leases share", async () => {
   const clock = new FakeClock();
-  const engine = new LeaseEngine(clock);
+  const engine = new LeaseEngine("test", clock);
   let listeners = 0;
   const add = engine.stopped.addEventListener.bind(engine.stopped);
   engine.stopped.addEventListener = (...args: Parameters<typeof add>) => {

@@ -25,8 +25,8 @@ function read(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
 }
 
-/** The entry for Nest imports a package, and the command runs: they have test files of their own. */
-const ELSEWHERE = ["./http/nestjs", "./command"];
+/** Those for Nest and OpenTelemetry import packages, and the command runs: they have test files of their own. */
+const ELSEWHERE = ["./http/nestjs", "./otel", "./command"];
 
 /** The exports that the sources of each other entry have. */
 async function sourceExports(): Promise<Record<string, string[]>> {

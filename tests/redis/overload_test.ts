@@ -59,7 +59,7 @@ class Stage {
   readonly server: SlowServer;
   readonly leases: ManagedLease[] = [];
   readonly #timer = new SharedTimer(this.clock);
-  readonly #engine = new LeaseEngine(this.#timer);
+  readonly #engine = new LeaseEngine("test", this.#timer);
   readonly #commands: RedisCommands;
 
   constructor(perSecond = PER_SECOND) {

@@ -99,6 +99,9 @@ const OVER_ANY_STRATEGY: Table = {
   ],
 };
 
+/** Knows locks by the channels only, and so nothing but the core. */
+const OBSERVERS: Table = { "otel/": ["otel/", "core/"] };
+
 // For tests of users: nothing that runs in production may import it.
 const FOR_TESTS: Table = { "fake/": ["fake/", "core/"] };
 
@@ -117,6 +120,7 @@ const PUBLISHED: Table = {
   ...ZOOKEEPER,
   ...AROUND_HANDLERS,
   ...OVER_ANY_STRATEGY,
+  ...OBSERVERS,
   ...FOR_TESTS,
 
   ...OPEN,

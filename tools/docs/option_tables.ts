@@ -137,6 +137,11 @@ export const TABLES: readonly OptionTable[] = [
   { title: "fencedRedis()", of: ["FencedRedisOptions"] },
   { title: "fencedHttp()", of: ["FencedHttpOptions"] },
   {
+    title: "instrumentLocks()",
+    text: "Of `@holdfast/lock/otel`: see [tracing](tracing.md).",
+    of: ["InstrumentLocksOptions"],
+  },
+  {
     title: "Tests",
     text: "Of `@holdfast/lock/testing`: see [test your code](testing.md).",
     of: [],

@@ -37,6 +37,7 @@ export const ENGINES: Readonly<Record<string, string>> = {
  */
 export const PEERS: Readonly<Record<string, string>> = {
   "@nestjs/common": ">=10",
+  "@opentelemetry/api": "^1.9.0",
   "express": ">=4",
   "fastify": ">=5",
   "hono": ">=4",

@@ -15,13 +15,13 @@ const BUNDLE_BOUND_MS = 120_000;
 
 /** The largest size of each entry, in bytes after gzip. A new entry needs one. */
 const BOUNDS: Readonly<Record<string, number>> = {
-  ".": 13_500,
-  "./file": 20_400,
-  "./redis": 32_000,
+  ".": 14_800,
+  "./file": 22_400,
+  "./redis": 33_200,
   "./redis/node-redis": 3_300,
   "./redis/ioredis": 2_800,
   "./redis/deno-redis": 2_800,
-  "./zookeeper": 28_300,
+  "./zookeeper": 29_600,
   "./http": 6_700,
   "./http/koa": 7_000,
   "./http/express": 7_500,
@@ -30,7 +30,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./http/lambda": 7_800,
   "./http/nestjs": 9_400,
   "./lock-service": 8_000,
-  "./testing": 13_500,
+  "./otel": 5_000,
+  "./testing": 15_300,
   "./open": 73_000,
   "./web-locks": 4_000,
   "./command": 80_000,

@@ -1,0 +1,240 @@
+/**
+ * What is published on the channels: a test for each row of `docs/tracing.md`.
+ */
+import { assertEquals, assertRejects } from "@std/assert";
+import { countCycle } from "../../tools/metrics/call_counter.ts";
+import { FakeLock } from "../../fake/mod.ts";
+import { fetchLock } from "../../http/mod.ts";
+import { type LeaseLostReason, LockError, MemoryLock } from "../../mod.ts";
+import { areCallsTraced, areHoldsTraced } from "../../core/lease/tracing.ts";
+import { type TracedEvents, traceEvents } from "../../testing/core/traced_events.ts";
+import { play } from "../../testing/redis/race_stage.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { ENDING_TTL_MS } from "../../testing/time.ts";
+
+/** A scene: prepares, then starts to record, and does what the row says. */
+type Scene = (record: () => TracedEvents, locks: FakeLock) => Promise<TracedEvents>;
+
+const REASONS: readonly LeaseLostReason[] = [
+  ...["expired", "stolen", "unreachable", "session-expired", "max-hold", "disposed"] as const,
+];
+
+const SCENES: Readonly<Record<string, Scene>> = {
+  "`acquire()` of a free lock": async (record, locks) => {
+    const events = record();
+    await locks.acquire("n");
+    return events;
+  },
+  "`acquire()` that waits": async (record, locks) => {
+    const holder = locks.holdElsewhere("n");
+    const events = record();
+    const waiting = locks.acquire("n");
+    await waitUntil("it waits", () => events.of("wait").length === 1);
+    holder.release();
+    await waiting;
+    return events;
+  },
+  "`acquire()` that waits for over 100 ms": async (record, locks) => {
+    const holder = locks.holdElsewhere("n", { label: "host-b" });
+    const events = record();
+    const waiting = locks.acquire("n");
+    await waitUntil("the holder is read", () => events.of("blocked").length === 1);
+    assertEquals(events.of("blocked")[0]!.holderLabel, "host-b");
+    holder.release();
+    await waiting;
+    return events;
+  },
+  "`acquire()` whose `waitMs` is over": async (record, locks) => {
+    locks.holdElsewhere("n");
+    const events = record();
+    await assertRejects(() => locks.acquire("n", { waitMs: 20 }), LockError);
+    return events;
+  },
+  "`acquire()` that a signal aborts": async (record, locks) => {
+    locks.holdElsewhere("n");
+    const events = record();
+    const abort = new AbortController();
+    const waiting = assertRejects(() => locks.acquire("n", { signal: abort.signal }));
+    await waitUntil("it waits", () => events.of("wait").length === 1);
+    abort.abort();
+    await waiting;
+    return events;
+  },
+  "`acquire()` in an outage": async (record, locks) => {
+    using _outage = locks.startOutage();
+    const events = record();
+    await assertRejects(() => locks.acquire("n"), LockError);
+    assertEquals((events.of("acquire")[0]!.error as LockError).code, "ERR_LOCK_UNAVAILABLE");
+    return events;
+  },
+  "`acquire()` that the service refuses": async (record, locks) => {
+    using _refusal = locks.startRefusal();
+    const events = record();
+    await assertRejects(() => locks.acquire("n"), LockError);
+    assertEquals((events.of("acquire")[0]!.error as LockError).code, "ERR_LOCK_SETUP");
+    return events;
+  },
+  "`tryAcquire()` of a held lock": async (record, locks) => {
+    locks.holdElsewhere("n");
+    const events = record();
+    assertEquals(await locks.tryAcquire("n"), null);
+    return events;
+  },
+  "`attach()`": async (record) => {
+    let events: TracedEvents | null = null;
+    await play(async ({ lock, other }) => {
+      const { ownerId } = await lock.acquire("n", { ownerId: "job-7" });
+      events = record();
+      await other.attach("n", ownerId);
+      events = frozen(events);
+    });
+    return events!;
+  },
+  "`request()`": async (record, locks) => {
+    const events = record();
+    await locks.request("n", () => {});
+    return events;
+  },
+  "`request()` with `steal`": async (record, locks) => {
+    await locks.acquire("n");
+    const events = record();
+    await locks.request("n", { steal: true }, () => {});
+    return events;
+  },
+  "`release()`": async (record, locks) => {
+    const lease = await locks.acquire("n");
+    const events = record();
+    await Promise.all([lease.release(), lease.release()]);
+    return events;
+  },
+  "`release()` that the service refuses": async (record, locks) => {
+    const lease = await locks.acquire("n");
+    using _refusal = locks.startRefusal({ requests: ["release"] });
+    const events = record();
+    await assertRejects(() => lease.release(), LockError);
+    assertEquals((events.of("release")[0]!.error as LockError).code, "ERR_LOCK_SETUP");
+    return events;
+  },
+  "a handoff to the next waiter": async (record, locks) => {
+    const lease = await locks.acquire("n");
+    const events = record();
+    const waiting = locks.acquire("n");
+    await waitUntil("the next one waits", () => events.of("wait").length > 0);
+    await lease.release();
+    await waiting;
+    return events;
+  },
+  "a late renewal": async (record) => {
+    const short = new FakeLock({ ttlMs: ENDING_TTL_MS, disposeTimeoutMs: 0 });
+    await short.acquire("n");
+    const events = record();
+    short.startOutage({ requests: ["renew"] });
+    await waitUntil("it is late", () => events.order().length > 0);
+    return await disposed(events, short);
+  },
+  ...Object.fromEntries(REASONS.map((reason): [string, Scene] => [
+    `a lease is lost as \`${reason}\``,
+    async (record, locks) => {
+      const lease = await locks.acquire("n");
+      const events = record();
+      locks.loseLease("n", reason);
+      await lease.release();
+      assertEquals(events.of("lost")[0]!.reason, reason);
+      return events;
+    },
+  ])),
+  "a request to a handler of `fetchLock()`": async (record, locks) => {
+    const handler = fetchLock(locks, { key: "n" })(() => new Response("done"));
+    const events = record();
+    const response = await handler(new Request("http://localhost/"));
+    assertEquals(await response.text(), "done");
+    await waitUntil("the lock is released", () => events.of("release").length > 0);
+    return events;
+  },
+};
+
+Deno.test("calls of one instance that wait for one lock share the query for its holder", async () => {
+  await using locks = new FakeLock({ disposeTimeoutMs: 0 });
+  locks.holdElsewhere("n", { label: "host-b" });
+  using events = traceEvents();
+  using late = locks.delayAnswers(undefined, { requests: ["query"] });
+  const beganMs = performance.now();
+  const calls = Array.from({ length: 16 }, () => locks.acquire("n"));
+  await waitUntil("the holder is asked for", () => locks.counts("n").query > 0);
+  // All of them ask 100 ms after their wait began, and the answer is not there yet.
+  await waitUntil("all have waited", () => performance.now() - beganMs > 200);
+  late.end();
+  await waitUntil("all know the holder", () => events.of("blocked").length === calls.length);
+  assertEquals(locks.counts("n").query, 1);
+  calls.forEach((call) => call.catch(() => {}));
+});
+
+/** The events until now. */
+function frozen(events: TracedEvents): TracedEvents {
+  const order = events.order();
+  return { ...events, order: () => order };
+}
+
+async function disposed(events: TracedEvents, locks: FakeLock): Promise<TracedEvents> {
+  const until = frozen(events);
+  await locks[Symbol.asyncDispose]();
+  return until;
+}
+
+/** The rows of the table of the page. */
+function documented(): Map<string, string> {
+  const page = Deno.readTextFileSync(new URL("../../docs/tracing.md", import.meta.url));
+  const table = page.split("\n| what happens ")[1]!.split("\n\n", 1)[0]!.split("\n").slice(2);
+  return new Map(table.map((line) => {
+    const [what, published] = line.split("|").slice(1, -1).map((cell) => cell.trim());
+    return [what!, published!];
+  }));
+}
+
+Deno.test("docs/tracing.md has a row for each scene", () => {
+  assertEquals([...documented().keys()], Object.keys(SCENES));
+});
+
+for (const [what, scene] of Object.entries(SCENES)) {
+  Deno.test(`the channels tell once: ${what}`, async () => {
+    const locks = new FakeLock({ label: "test", disposeTimeoutMs: 0 });
+    let events: TracedEvents | undefined;
+    try {
+      const order = (await scene(() => events = traceEvents(), locks)).order();
+      assertEquals(order.toSorted(), documented().get(what)!.split(", ").toSorted());
+    } finally {
+      events?.[Symbol.dispose]();
+      await locks[Symbol.asyncDispose]();
+    }
+  });
+}
+
+Deno.test("without subscribers a cycle makes no object for the channels, and asks twice whether there are any", async () => {
+  await using locks = new MemoryLock();
+  const run = async (cycles: number) => {
+    for (let i = 0; i < cycles; i++) await (await locks.acquire("n")).release();
+  };
+  const { calls, objects } = await countCycle(run, 200);
+  const traced = traceEvents();
+  const counted = await countCycle(run, 200);
+  traced[Symbol.dispose]();
+  assertEquals([areCallsTraced(), areHoldsTraced()], [false, false]);
+  const again = await countCycle(run, 200);
+  assertEquals([again.calls, again.objects], [calls, objects]);
+  assertEquals(counted.objects, objects + 2); // a CallTrace and a HoldTrace
+});
+
+Deno.test("whether somebody listens is asked without an allocation", () => {
+  const ask = () => {
+    for (let i = 0; i < 100_000; i++) if (areCallsTraced() || areHoldsTraced()) throw new Error();
+  };
+  ask(); // compiles it
+  const bytes = allocatedBy(ask);
+  assertEquals(bytes < 100_000, true, `${bytes} bytes for 100,000 questions`);
+});
+
+function allocatedBy(run: () => void): number {
+  const before = Deno.memoryUsage().heapUsed;
+  run();
+  return Math.max(0, Deno.memoryUsage().heapUsed - before);
+}
