@@ -16,7 +16,7 @@ const BUNDLE_BOUND_MS = 120_000;
 /** The largest size of each entry, in bytes after gzip. A new entry needs one. */
 const BOUNDS: Readonly<Record<string, number>> = {
   ".": 13_500,
-  "./file": 20_400,
+  "./file": 20_900,
   "./redis": 32_000,
   "./redis/node-redis": 3_300,
   "./redis/ioredis": 2_800,
@@ -32,7 +32,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./lock-service": 8_000,
   "./testing": 13_500,
   "./open": 73_000,
-  "./web-locks": 4_000,
+  "./web-locks": 4_300,
   "./command": 80_000,
   "./fencing": 4_200,
   "./recipes": 2_000,
