@@ -25,6 +25,8 @@ const OPTIONS = {
   ...{ allowImportingTsExtensions: true, noEmit: true, skipLibCheck: true, types: ["node"] },
   ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
 };
+/** The package that only the entry for OpenTelemetry imports. */
+export const TELEMETRY = "@opentelemetry/api@1.9.1";
 /** Stands for the other module that only Deno loads. */
 const AMBIENT = `declare module "npm:*" { const any: unknown; export default any; }`;
 
@@ -47,12 +49,14 @@ export async function newerThanNode22(modules: readonly string[]): Promise<strin
     await symlink(`${types}/@types/node`, `${folder}/node_modules/@types/node`);
     await Deno.writeTextFile(`${folder}/ambient.d.ts`, AMBIENT);
     const nest = await installPackages(NEST_VERSIONS[0]!.specs);
+    const telemetry = await installPackages([TELEMETRY]);
     const compilerOptions = {
       ...OPTIONS,
       typeRoots: [`${folder}/node_modules/@types`],
       paths: {
         "npm:@nestjs/common@x": [`${nest}/@nestjs/common`],
         "npm:rxjs@^7.1.0": [`${nest}/rxjs`],
+        "npm:@opentelemetry/api@^1.9.0": [`${telemetry}/@opentelemetry/api`],
       },
     };
     const settings = { compilerOptions, files: ["ambient.d.ts", ...modules] };

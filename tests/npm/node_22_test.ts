@@ -2,10 +2,14 @@ import { assert, assertEquals } from "@std/assert";
 import { CONSUMER_PACKAGES } from "../../testing/npm/consumers.ts";
 import { installSkip } from "../../testing/npm/install.ts";
 import { NEST_VERSIONS } from "../../testing/npm/nest_app.ts";
-import { newerThanNode22, publishedModules } from "../../testing/npm/node_api.ts";
+import { newerThanNode22, publishedModules, TELEMETRY } from "../../testing/npm/node_api.ts";
 import { NODE_22, runtimeSkip } from "../../testing/npm/runtimes.ts";
 
-const packages = [...CONSUMER_PACKAGES.map((spec) => [spec]), NEST_VERSIONS[0]!.specs];
+const packages = [
+  ...CONSUMER_PACKAGES.map((spec) => [spec]),
+  NEST_VERSIONS[0]!.specs,
+  [TELEMETRY],
+];
 const skips = await Promise.all(packages.map(installSkip));
 const skip = skips.find((reason) => reason !== undefined) ?? await runtimeSkip(NODE_22);
 
