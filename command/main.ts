@@ -7,7 +7,7 @@
 // deno-lint-ignore-file no-console -- this is a command
 import { hostname } from "node:os";
 import process from "node:process";
-import { LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
+import { LeaseLostError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { openLock } from "../open/mod.ts";
 import { UsageError } from "./arguments.ts";
@@ -94,6 +94,7 @@ function report(error: unknown, command: string): number {
   }
   context.say(message ?? String(error));
   if (error instanceof LockUnavailableError) return EXIT.unavailable;
+  if (error instanceof LeaseLostError) return EXIT.lost;
   const isRefused = error instanceof LockSetupError || name === "NotSupportedError";
   return isRefused ? EXIT.setup : EXIT.failed;
 }

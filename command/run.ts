@@ -17,6 +17,7 @@ const TTL_OPTIONS: readonly (readonly [scheme: RegExp, option: string])[] = [
   [/^redis/i, "ttlMs"],
   [/^zookeeper/i, "sessionTimeoutMs"],
 ];
+/** How long in ms a command has by default after TERM, if half of the lease is not less. */
 const KILL_AFTER_MS = 2_000;
 
 export const RUN_HELP = `Usage: holdfast run [options] NAME -- COMMAND [ARGUMENT ...]
@@ -30,7 +31,7 @@ Waits for the lock NAME, runs COMMAND while it holds it, and exits as COMMAND do
   --shared          holds the lock beside other shared holders (Redis, ZooKeeper)
   --limit N         the same, with at most N holders (Redis)
   --ttl 10s         how long a dead holder blocks the lock (Redis, ZooKeeper)
-  --kill-after 2s   how long COMMAND has to end once it was told to
+  --kill-after 2s   how long COMMAND has to end once it was told to; at most half of the lease
   --label TEXT      shown to those who ask for the holder; host and process id by default
 
 COMMAND finds the lock's name in HOLDFAST_NAME and the fencing token in HOLDFAST_TOKEN. If the
@@ -66,7 +67,7 @@ export async function run(args: readonly string[], context: CommandContext): Pro
   }
   const busyCode = readNumber("-E", values["busy-code"] ?? `${EXIT.busy}`, 0, 255);
   const killAfterMs = values["kill-after"] === undefined
-    ? KILL_AFTER_MS
+    ? undefined
     : readDuration("--kill-after", values["kill-after"]);
   const waitMs = values["no-wait"]
     ? 0
@@ -107,9 +108,17 @@ export async function run(args: readonly string[], context: CommandContext): Pro
 async function runCommand(
   lease: Lease,
   command: readonly [string, ...string[]],
-  killAfterMs: number,
+  wantedMs: number | undefined,
   context: CommandContext,
 ): Promise<number> {
+  await lease.renew(); // a lease from the queue begins as a claim, which may be shorter
+  // A renewal is due while more than half of the lease is left.
+  const longestMs = Math.floor(lease.remainingMs / 2);
+  if (wantedMs !== undefined && wantedMs > longestMs) {
+    const lasts = `${Math.round(lease.remainingMs)} ms`;
+    throw new UsageError(`--kill-after must be at most half of the lease, which lasts ${lasts}`);
+  }
+  const killAfterMs = wantedMs ?? Math.min(KILL_AFTER_MS, longestMs);
   const { name, fencingToken } = lease;
   const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${fencingToken}` };
   const { code, lost, isTold } = await runUnder(lease, command, { killAfterMs, env });

@@ -163,6 +163,18 @@ Deno.test("holdfast run: a signal ends its wait, and nothing stays in the queue"
   assertEquals(await waiters(), 0);
 });
 
+Deno.test("holdfast run: a lease that is renewed never ends the command, however short it is", async () => {
+  await using server = await startRedis();
+  const ttl = `${ENDING_TTL_MS}ms`;
+  const sleeps = ["sh", "-c", `sleep ${2 * ENDING_TTL_MS / 1_000}`];
+  // Shorter than the time that a command has by default after TERM.
+  assertEquals((await finish(["run", "--ttl", ttl, "a", "--", ...sleeps], server.url)).code, 0);
+  const tooLong = ["run", "--ttl", ttl, "--kill-after", ttl, "a", "--", ...sleeps];
+  const { code, stderr } = await finish(tooLong, server.url);
+  assertEquals(code, 64);
+  assertMatch(stderr, /--kill-after must be at most half of the lease, which lasts \d+ ms/);
+});
+
 /** What keeps `holdfast` from the server while others reach it, now or soon. */
 const CUTS = {
   "a partition": {
