@@ -7,6 +7,7 @@
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { codeOf, SetupFailure, toLockError } from "./failures.ts";
 import {
   type LockedFile,
@@ -26,6 +27,8 @@ const TEMP_DIRS = ["TMPDIR", "TMP", "TEMP"];
 
 /** The name of the file that remembers the tokens of deleted lock files. */
 const TOKEN_FILE = "holdfast.tokens";
+/** How many files `list()` reads in one turn of the event loop. */
+const LISTED_PER_TURN = 32;
 const LOCK_FILE = /^[0-9a-f]{64}\.lock$/;
 
 /**
@@ -112,8 +115,10 @@ export class LockDirectory {
   async *names(what: string): AsyncGenerator<string> {
     try {
       if (this.#find() === null) return;
+      let count = 0;
       for (const file of await readdir(this.path)) {
         if (!LOCK_FILE.test(file)) continue;
+        if (++count % LISTED_PER_TURN === 0) await pause(SYSTEM_CLOCK, 0); // reading is synchronous
         const path = join(this.path, file);
         const name = readName(this.#fs, path);
         if (name !== null && lockPath(this.path, name) === path) yield name;

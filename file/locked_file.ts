@@ -186,7 +186,10 @@ export function tryLock(
         throw error;
       }
     } finally {
-      if (locked === null) opened.close();
+      if (locked === null) {
+        unlock(opened);
+        opened.close();
+      }
     }
   }
   throw changing();
@@ -246,6 +249,7 @@ export function observe(fs: FileSystem, path: string): Record | "free" | "unmark
       if (record.held) writeAt(file, HELD_OFFSET, MARKS.not);
       return "free";
     } finally {
+      unlock(file);
       file.close();
     }
   }

@@ -22,8 +22,8 @@ import {
 import type { Session } from "./session/session.ts";
 
 /**
- * Two round trips, without creating a znode or setting a watch. If all entries of holders that were to be read
- * have been deleted meanwhile, it reads again.
+ * Two round trips, without creating a znode or setting a watch. Of a holder whose predecessors have been deleted
+ * in between, only the mode is known.
  *
  * @param maxWaiters How many waiters to read. All are counted.
  * @returns The holders and the waiters. The label of an entry is the data of its znode. If another tool
@@ -35,24 +35,21 @@ export async function readSnapshot(
   lockPath: string,
   maxWaiters: number,
 ): Promise<LockSnapshot> {
-  for (;;) {
-    const children = await session.children(lockPath).catch(nullIfMissing);
-    const listed = sortedEntries(children?.names ?? []);
-    const count = Math.min(countHolders(listed), MAX_HOLDERS) + maxWaiters;
-    const found = await Promise.all(
-      listed.slice(0, count).map(({ name }) =>
-        session.get(`${lockPath}/${name}`).catch(nullIfMissing)
-      ),
-    );
-    // Those that were not read count as existing.
-    const entries = listed.map((entry, i) => ({ ...entry, znode: found[i] }))
-      .filter(({ znode }) => znode !== null);
-    const holderCount = countHolders(entries);
-    const holders = entries.slice(0, holderCount).flatMap(describedHolder).slice(0, MAX_HOLDERS);
-    if (holders.length === 0 && holderCount > 0) continue;
-    const waiters = entries.slice(holderCount).flatMap(describedWaiter).slice(0, maxWaiters);
-    return { name, holders, holderCount, waiters, waiterCount: entries.length - holderCount };
-  }
+  const children = await session.children(lockPath).catch(nullIfMissing);
+  const listed = sortedEntries(children?.names ?? []);
+  const count = Math.min(countHolders(listed), MAX_HOLDERS) + maxWaiters;
+  const found = await Promise.all(
+    listed.slice(0, count).map(({ name }) =>
+      session.get(`${lockPath}/${name}`).catch(nullIfMissing)
+    ),
+  );
+  // Those that were not read count as existing.
+  const entries = listed.map((entry, i) => ({ ...entry, znode: found[i] }))
+    .filter(({ znode }) => znode !== null);
+  const holderCount = countHolders(entries);
+  const holders = entries.slice(0, Math.min(holderCount, MAX_HOLDERS)).map(describedHolder);
+  const waiters = entries.slice(holderCount).flatMap(describedWaiter).slice(0, maxWaiters);
+  return { name, holders, holderCount, waiters, waiterCount: entries.length - holderCount };
 }
 
 /** An entry whose znode is `null` if it has been deleted, and left out if it was not read. */
@@ -60,13 +57,13 @@ interface ReadEntry extends QueueEntry {
   readonly znode: Znode | null | undefined;
 }
 
-/** Returns nothing for an entry that was not read. */
-function describedHolder(entry: ReadEntry): LockHolder[] {
-  if (!entry.znode) return [];
-  return [{ mode: modeOf(entry), ...labelled(entry.znode), fencingToken: entry.znode.czxid }];
+function describedHolder(entry: ReadEntry): LockHolder {
+  const mode = modeOf(entry);
+  if (!entry.znode) return { mode };
+  return { mode, ...labelled(entry.znode), fencingToken: entry.znode.czxid };
 }
 
-/** The same of a waiter. */
+/** Returns nothing for an entry that was not read. */
 function describedWaiter(entry: ReadEntry): LockWaiter[] {
   return entry.znode ? [{ mode: modeOf(entry), ...labelled(entry.znode) }] : [];
 }

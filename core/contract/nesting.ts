@@ -21,6 +21,8 @@ export interface Hold {
   isRunning: boolean;
 }
 
+/** Of many leases the last ones are known: each job that code starts keeps its own list. */
+const MAX_HOLDS = 16;
 /** After warnings about so many names no more follow: a program may have a name per order. */
 const MAX_NAMES = 100;
 /** So long, in ms, a call may wait while its own code holds a lease: it may release that before it awaits. */
@@ -31,7 +33,8 @@ const holds = new AsyncLocalStorage<readonly Hold[]>();
 
 function holdsWith(hold: Hold): readonly Hold[] {
   const before = holds.getStore();
-  return before === undefined ? [hold] : [...before.filter(({ isRunning }) => isRunning), hold];
+  if (before === undefined) return [hold];
+  return [...before.filter(({ isRunning }) => isRunning).slice(1 - MAX_HOLDS), hold];
 }
 
 /** A function of its own, for the sake of the usual case: one that has a closure costs memory. */

@@ -107,17 +107,20 @@ export class CallTraces {
       onWait?.(info);
     };
     const traced = { ...options, call: trace, onWait: mayWait ? notify : onWait };
-    let lease: T;
+    let calling: Promise<T> | undefined;
     const begin = async () => {
       try {
-        lease = await call(traced);
+        calling ??= call(traced); // once, also if a subscriber runs it twice
+        return await calling === null ? "busy" : "granted"; // not the lease: its owner id is a secret
       } finally {
         trace.end();
       }
-      return lease === null ? "busy" : "granted"; // not the lease: its owner id is a secret
     };
-    await acquire.tracePromise(() => event[RUN_CALL]?.(begin) ?? begin(), event);
-    return lease!;
+    await acquire.tracePromise(() => {
+      const begun = event[RUN_CALL]?.(begin);
+      return calling === undefined || begun === undefined ? begin() : begun;
+    }, event);
+    return await calling!;
   }
 
   #query(name: string): Promise<LockSnapshot> {

@@ -355,7 +355,8 @@ async function acquireInOrder(
         onWait: onWait && ((info) => onWait(name, info)),
       }).finally(() => call.end());
       if (lease === null) {
-        await releaseAll(held, signal);
+        const refusal = await releaseAll(held, signal);
+        if (refusal !== undefined) throw refusal; // with null, none is held
         return null;
       }
       held.push(lease);
@@ -375,9 +376,16 @@ async function acquireInOrder(
 /**
  * Releases what a call has acquired that gets nothing. It waits for the answers, but not if the caller has given
  * up, and not long in an outage: the releases go on in the background.
+ *
+ * @returns The first release that was refused, if one was meanwhile.
  */
-async function releaseAll(held: readonly Lease[], signal: AbortSignal | undefined): Promise<void> {
-  const released = Promise.allSettled(held.map((lease) => lease.release()));
-  if (signal?.aborted) return;
-  await settledWithin(SYSTEM_CLOCK, released, ANSWER_WITHIN_MS);
+async function releaseAll(
+  held: readonly Lease[],
+  signal: AbortSignal | undefined,
+): Promise<unknown> {
+  let refusal: unknown;
+  const released = held.map((lease) => lease.release().catch((error) => void (refusal ??= error)));
+  if (signal?.aborted) return undefined;
+  await settledWithin(SYSTEM_CLOCK, Promise.all(released), ANSWER_WITHIN_MS);
+  return refusal;
 }

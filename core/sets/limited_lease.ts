@@ -52,7 +52,8 @@ export class LimitedLease implements Lease {
   get remainingMs(): number {
     this.#checkTime();
     if (this.#loss !== null) return 0;
-    return Math.min(this.#inner.remainingMs, this.#endMs - this.#clock.now());
+    const leftMs = Math.min(this.#inner.remainingMs, this.#endMs - this.#clock.now());
+    return Math.max(0, leftMs);
   }
 
   get isHeld(): boolean {

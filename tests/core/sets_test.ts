@@ -180,6 +180,8 @@ Deno.test("LimitedLease reads the clock, shows no owner id, and leaves no timer 
   assert(!JSON.stringify(lease).includes(lease.ownerId));
   await lease.renew();
   assertEquals([await lease.release(), await lease.release()], [true, false]);
+  await clock.pass(100);
+  assertEquals(lease.remainingMs, 0);
   assertEquals(clock.timers, 0);
   assertThrows(() => lease.throwIfLost(), LockError);
   assertEquals(lease.signal.aborted, false);
@@ -202,6 +204,8 @@ Deno.test("requestAll() never runs its callback when the locks were disposed, an
   assertEquals((await assertRejects(() => late, DOMException)).name, "InvalidStateError");
 });
 
+const NEVER = new AbortController().signal;
+
 /** A lease whose release the service refuses. */
 function refusing(name: string, released: string[]): Lease {
   return {
@@ -222,4 +226,16 @@ Deno.test("LeaseSet.release() tries all releases before it rejects; disposal nev
   await assertRejects(() => set.release(), LockSetupError);
   assertEquals(released, ["a", "b", "c"]);
   await set[Symbol.asyncDispose]();
+});
+
+Deno.test("tryAcquireAll() rejects if it gets nothing and a release is refused: null means that none is held", async () => {
+  const released: string[] = [];
+  const tryAcquire = (name: string) =>
+    Promise.resolve(name === "c" ? null : { ...refusing(name, released), signal: NEVER });
+  const locks = {
+    capabilities: new MemoryLock().capabilities,
+    tryAcquire,
+  } as Partial<DistributedLock> as DistributedLock;
+  await assertRejects(() => tryAcquireAll(locks, ["a", "b", "c"]), LockSetupError);
+  assertEquals(await tryAcquireAll(locks, ["a", "c"]), null);
 });

@@ -264,7 +264,11 @@ class Attempt implements FailedAttempt {
   /** Asks who listens there, on another socket, if the session is not accepted for most of the time. */
   askLater(open: () => Socket, readyEvent: "connect" | "secureConnect"): void {
     this.#askTimer = setTimeout(() => {
-      this.#question = open();
+      try {
+        this.#question = open();
+      } catch {
+        return; // the attempt reports its own error
+      }
       askWho(this.#question, readyEvent, (bytes) => {
         this.answer = bytes;
         if (diagnoseAnswer(bytes)?.isSetup) this.#socket.destroy();
