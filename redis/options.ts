@@ -53,14 +53,14 @@ export interface RedisLockOptions extends StrategyOptions {
 }
 
 /**
- * The nonce of all calls under chosen owner ids, for `redlock/`: it makes a new id for each lock, and must know
- * what the key holds. Not an option of users: tables do not see symbols.
+ * Tells the nonce of a call under a chosen owner id, for `redlock/`, which must know what the key holds. Not an
+ * option of users: tables do not see symbols.
  */
-export const OWN_NONCE: unique symbol = Symbol("the nonce of calls under chosen owner ids");
+export const OWN_NONCE: unique symbol = Symbol("the nonce of a call under a chosen owner id");
 
 /** Options of `redlock/`. */
 export interface OwnNonceOptions extends RedisLockOptions {
-  readonly [OWN_NONCE]?: string;
+  readonly [OWN_NONCE]?: (ownerId: string) => string | undefined;
 }
 
 export const REDIS_LOCK_OPTIONS = {

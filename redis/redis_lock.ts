@@ -125,7 +125,7 @@ export class RedisLock implements AttachableLock, ListableLock {
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
   readonly #options: ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
-  readonly #ownNonce: string | undefined;
+  readonly #ownNonce: OwnNonceOptions[typeof OWN_NONCE];
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #calls: Calls<AttachableAcquireOptions>;
@@ -217,7 +217,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     const { nonce } = this.#context.waiters.inbox;
     const value = chosen === undefined
       ? ownerValue(ownerId, nonce)
-      : ownerValue(ownerId, this.#ownNonce);
+      : ownerValue(ownerId, this.#ownNonce?.(ownerId));
     const terms: AcquisitionTerms = {
       name,
       keys,

@@ -147,7 +147,12 @@ export class Redlock extends EventEmitter {
   /** The settings, with their defaults. */
   readonly settings: Required<RedlockSettings>;
   readonly #client: RedlockClient;
-  readonly #nonce = makeNonce();
+  /**
+   * The nonces of the calls that begin, by owner id. Each call has one of its own: after a clean-up the server
+   * refuses its value.
+   */
+  readonly #nonces = new Map<string, string>();
+  readonly #onEnd = () => void this.#close();
   /** `null` until it is needed, and again when the client has ended. */
   #locks: RedisLock | null = null;
   /** The locks that are held, by their values. */
@@ -200,12 +205,13 @@ export class Redlock extends EventEmitter {
     ioredis(client); // throws if it is no such client
     this.#client = client;
     this.settings = readSettings(settings);
-    client.on("end", () => void this.#close());
+    client.on("end", this.#onEnd);
   }
 
   /** Releases the locks that are still held, then closes the client. */
   async quit(): Promise<void> {
     await this.#close();
+    this.#client.off("end", this.#onEnd);
     await this.#client.quit();
   }
 
@@ -254,17 +260,25 @@ export class Redlock extends EventEmitter {
     checkDuration(duration);
     const names = typeof resources === "string" ? [resources] : [...new Set(resources)];
     const ownerId = crypto.randomUUID();
+    const nonce = makeNonce();
     const terms = { ownerId, ttlMs: duration, autoRenew, waitMs: waitMsOf(settings) };
-    const startMs = Date.now();
+    this.#nonces.set(ownerId, nonce);
     try {
       const set = await acquireAll(this.#open(), names, terms);
       // The first ones are older by the time that the last one was waited for.
-      if (names.length > 1) await renewAll(set, duration);
-      const value = this.#hold(ownerId, set);
+      if (names.length > 1) {
+        await renewAll(set, duration).catch(async (error) => {
+          await set[Symbol.asyncDispose]();
+          throw error;
+        });
+      }
+      const value = this.#hold(`${ownerId}#${nonce}`, set);
       const stats = this.#stats(undefined);
-      return { lock: this.#lockOf(names, value, [stats], set, startMs, duration, settings), set };
+      return { lock: this.#lockOf(names, value, [stats], set, duration, settings), set };
     } catch (error) {
       throw this.#failure(error, names, settings);
+    } finally {
+      this.#nonces.delete(ownerId);
     }
   }
 
@@ -282,17 +296,17 @@ export class Redlock extends EventEmitter {
   async extend(existing: Lock, duration: number, settings: RedlockSettings = {}): Promise<Lock> {
     checkDuration(duration);
     const read = this.#settingsOf(settings);
-    const startMs = Date.now();
-    if (existing.expiration < startMs) {
+    if (existing.expiration < Date.now()) {
       throw new ExecutionError("Cannot extend an already-expired lock.", []);
     }
     const { resources } = existing;
     try {
-      const { value, set } = await this.#find(existing, duration);
+      const { value, set, lost } = await this.#find(existing, duration);
+      if (lost !== undefined) throw new LeaseLostError(lost, "expired");
       await renewAll(set, duration);
       existing.expiration = 0;
       const stats = this.#stats(undefined);
-      return this.#lockOf(resources, value, [stats], set, startMs, duration, read);
+      return this.#lockOf(resources, value, [stats], set, duration, read);
     } catch (error) {
       throw this.#failure(error, resources, read);
     }
@@ -308,9 +322,12 @@ export class Redlock extends EventEmitter {
     const start = Date.now();
     lock.expiration = 0;
     try {
-      const { value, set } = await this.#find(lock, undefined);
+      const { value, set, lost } = await this.#find(lock, undefined);
       this.#held.delete(value);
-      if (!await set.release()) throw new LeaseLostError(lock.resources.join(), "expired");
+      const isOurs = await set.release();
+      if (!isOurs || lost !== undefined) {
+        throw new LeaseLostError(lost ?? lock.resources.join(), "expired");
+      }
       return { attempts: [this.#stats(undefined)], start };
     } catch (error) {
       throw this.#failure(error, lock.resources, read);
@@ -361,7 +378,7 @@ export class Redlock extends EventEmitter {
       signal.error = set.signal.reason;
       controller.abort(set.signal.reason);
     };
-    set.signal.addEventListener("abort", abort);
+    onAbort(set.signal, abort);
     let result: T;
     try {
       result = await run(signal, { lock });
@@ -394,7 +411,7 @@ export class Redlock extends EventEmitter {
       keyPrefix: "",
       handoff: this.settings.handoff,
       disposeTimeoutMs: DISPOSE_TIMEOUT_MS,
-      [OWN_NONCE]: this.#nonce,
+      [OWN_NONCE]: (ownerId) => this.#nonces.get(ownerId),
     };
     return this.#locks ??= new RedisLock(ioredis(this.#client), options);
   }
@@ -407,28 +424,46 @@ export class Redlock extends EventEmitter {
   }
 
   /** Notes a set until it is lost or released. Returns what its keys hold. */
-  #hold(ownerId: string, set: LeaseSet): string {
-    const value = `${ownerId}#${this.#nonce}`;
+  #hold(value: string, set: LeaseSet): string {
     this.#held.set(value, set);
-    set.signal.addEventListener("abort", () => this.#held.delete(value), { once: true });
+    onAbort(set.signal, () => this.#held.delete(value));
     return value;
   }
 
-  /** The leases of a lock. One that another process or object has acquired is taken over by its value. */
-  async #find(lock: Lock, ttlMs: number | undefined): Promise<{ value: string; set: LeaseSet }> {
-    const { value, resources } = lock;
+  /**
+   * The leases of a lock, and the name of one that is lost. One that another process or object has acquired is
+   * taken over by its value.
+   *
+   * @param ttlMs The duration to extend it to; `undefined` to release it, if need be only in part.
+   */
+  async #find(
+    { value, resources }: Lock,
+    ttlMs: number | undefined,
+  ): Promise<{ value: string; set: LeaseSet; lost?: string }> {
     const known = this.#held.get(value);
     if (known !== undefined) return { value, set: known };
     const ownerId = value.replace(/#[^#]*$/, "");
+    if (ownerId === "") return { value, set: leaseSetOf([]), lost: resources.join() };
+    const nonce = makeNonce();
     const leases: Lease[] = [];
-    for (const name of [...resources].sort()) {
-      const options = { autoRenew: false, ttlMs };
-      const lease = ownerId === "" ? null : await this.#open().attach(name, ownerId, options);
-      if (lease === null) throw new LeaseLostError(name, "expired");
-      leases.push(lease);
+    let lost: string | undefined;
+    try {
+      for (const name of [...resources].sort()) {
+        this.#nonces.set(ownerId, nonce);
+        const attaching = this.#open().attach(name, ownerId, { autoRenew: false, ttlMs });
+        this.#nonces.delete(ownerId); // the call has read it
+        const lease = await attaching;
+        if (lease === null) lost = name;
+        else leases.push(lease);
+        if (lost !== undefined && ttlMs !== undefined) break;
+      }
+    } catch (error) {
+      if (ttlMs === undefined) await Promise.allSettled(leases.map((lease) => lease.release()));
+      throw error;
     }
     const set = leaseSetOf(leases);
-    return { value: this.#hold(ownerId, set), set };
+    if (lost !== undefined) return { value, set, lost };
+    return { value: this.#hold(`${ownerId}#${nonce}`, set), set };
   }
 
   #lockOf(
@@ -436,12 +471,11 @@ export class Redlock extends EventEmitter {
     value: string,
     attempts: readonly Promise<ExecutionStats>[],
     set: LeaseSet,
-    startMs: number,
     duration: number,
     { driftFactor }: ReadSettings,
   ): Lock {
     const driftMs = Math.round(driftFactor * duration) + 2;
-    const endMs = Math.min(startMs + duration - driftMs, Date.now() + set.remainingMs);
+    const endMs = Date.now() + Math.min(duration - driftMs, set.remainingMs);
     return new Lock(this, resources, value, attempts, Math.floor(endMs));
   }
 
@@ -480,6 +514,12 @@ export type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingConte
 function checkDuration(duration: number): void {
   if (Number.isInteger(duration)) return;
   throw new Error("Duration must be an integer value in milliseconds.");
+}
+
+/** A signal that is read may have aborted already. */
+function onAbort(signal: AbortSignal, listener: () => void): void {
+  if (signal.aborted) listener();
+  else signal.addEventListener("abort", listener, { once: true });
 }
 
 async function renewAll(set: LeaseSet, duration: number): Promise<void> {

@@ -23,7 +23,7 @@ export class Waiters implements InboxListener {
   readonly #engine: LeaseEngine;
   readonly #held: HeldLeases;
   readonly #claimMs: number;
-  /** By owner value. */
+  /** By owner value. Calls of `redlock/` for several locks share one. */
   readonly #waiters = new Map<string, Waiter>();
   /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
@@ -53,7 +53,7 @@ export class Waiters implements InboxListener {
    * released for the next waiter in the queue.
    */
   remove(waiter: Waiter, signal?: AbortSignal): void {
-    this.#waiters.delete(waiter.value);
+    if (this.#waiters.get(waiter.value) === waiter) this.#waiters.delete(waiter.value);
     if (signal !== undefined) unwatchAbort(signal, waiter);
     const room = this.#rooms.get(waiter.keys.lock);
     if (room === undefined) return;
@@ -80,7 +80,7 @@ export class Waiters implements InboxListener {
    */
   #compare(room: WaitingRoom, lockKey: string, { inboxWaiters, ownHolder }: Queued): void {
     if (ownHolder === null) return room.compare(inboxWaiters);
-    const holder = this.#waiters.get(ownHolder);
+    const holder = this.#waiterOf(lockKey, ownHolder);
     if (holder === undefined) this.#leave(lockKey, ownHolder);
     const isWaiting = holder !== undefined && room.waiters.has(holder);
     if (isWaiting) holder.onAskDue(); // it has no lease yet: its answer grants one
@@ -126,7 +126,7 @@ export class Waiters implements InboxListener {
 
   onInboxMessage(message: InboxMessage): void {
     const { lockKey, value } = message;
-    const waiter = this.#waiters.get(value);
+    const waiter = this.#waiterOf(lockKey, value);
     if (message.kind === "grant") {
       // Of a waiter that has left, the mode is not known: shared leases find out by their next renewal.
       const mode = waiter === undefined ? "shared" : leaseMode(waiter.limit);
@@ -135,6 +135,12 @@ export class Waiters implements InboxListener {
     if (waiter !== undefined) waiter.onMessage(message);
     else if (message.kind === "grant") this.#leave(lockKey, value);
     else if (message.kind === "stolen") this.#held.onStolen(lockKey, value);
+  }
+
+  /** A message names both: it may be late, and its call may wait for another lock by now. */
+  #waiterOf(lockKey: string, value: string): Waiter | undefined {
+    const waiter = this.#waiters.get(value);
+    return waiter?.keys.lock === lockKey ? waiter : undefined;
   }
 
   onInboxChange(): void {

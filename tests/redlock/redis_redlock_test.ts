@@ -9,6 +9,10 @@ import {
 } from "@std/assert";
 import { Redis } from "ioredis";
 import RealRedlock from "redlock";
+import { acquireAll } from "../../mod.ts";
+import { ioredis } from "../../redis/clients/ioredis.ts";
+import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { OWN_NONCE, type OwnNonceOptions } from "../../redis/options.ts";
 import { ExecutionError, Lock, Redlock, ResourceLockedError } from "../../redlock/mod.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
@@ -212,4 +216,61 @@ Deno.test("Redlock and redlock 5 on the same keys exclude each other", () =>
     await Promise.all([work(0), work(0), work(1), work(1)]);
     assertEquals([overlaps, counts], [0, [2 * SECTIONS, 2 * SECTIONS]]);
     say(`Redlock beside redlock 5: ${4 * SECTIONS} critical sections, ${overlaps} overlaps`);
+  }));
+
+Deno.test("the calls for several locks share a value: a late grant of one lock is not taken for another", () =>
+  withClient(async (client, _redlock, server) => {
+    const late: (() => void)[] = [];
+    let isLate = true;
+    const slow: RedisClient = Object.create(ioredis(client));
+    slow.subscribe = (channel, onMessage, onGap) =>
+      ioredis(client).subscribe!(channel, (text) => {
+        if (isLate) late.push(() => onMessage(text));
+        else onMessage(text);
+      }, onGap);
+    const options: OwnNonceOptions = { keyPrefix: "", [OWN_NONCE]: () => "0123456789abcdef" };
+    await using locks = new RedisLock(slow, options);
+    const elsewhere = new Redis(server.url);
+    await using other = new RedisLock(ioredis(elsewhere), { keyPrefix: "" });
+    const [a, b] = [await other.acquire("a"), await other.acquire("b")];
+    let isGranted = false;
+    const set = acquireAll(locks, ["a", "b"], { ownerId: "shared" });
+    set.then(() => isGranted = true, () => {});
+    const waits = (name: string) => async () => (await other.query(name)).waiterCount === 1;
+    await waitUntil("it waits for a", waits("a"));
+    await waitUntil("it has subscribed", async () => {
+      return (await server.command("PUBSUB", "CHANNELS", "holdfast:*") as string[]).length > 0;
+    });
+    await a.release();
+    await waitUntil("it waits for b", waits("b"));
+    await waitUntil("the grant of a is late", () => late.length > 0);
+    for (const deliver of late.splice(0)) deliver();
+    await locks.query("b"); // after whatever the message has caused
+    assertEquals([isGranted, b.isHeld], [false, true]);
+    isLate = false;
+    await b.release();
+    const { leases } = await set;
+    assert(leases.get("b")!.fencingToken > b.fencingToken);
+    await (await set).release();
+    await elsewhere.quit();
+  }));
+
+Deno.test("Redlock.release() of another object frees what is left of a lock", () =>
+  withClient(async (client, redlock, server) => {
+    const lock = await redlock.acquire(["p", "q", "r"], LONG_TTL_MS);
+    const elsewhere = new Redis(server.url);
+    const another = new Redlock([elsewhere]);
+    await client.del("q");
+    const same = new Lock(another, lock.resources, lock.value, [], lock.expiration);
+    await votes(() => same.release());
+    assertEquals(await client.exists("p", "q", "r"), 0);
+    await another.quit();
+  }));
+
+Deno.test("Redlock.acquire() of a lock that was waited for does not count the wait", () =>
+  withClient(async (client, redlock) => {
+    await client.set("a", "foreign", "PX", 2 * ENDING_TTL_MS);
+    const lock = await redlock.acquire(["a"], ENDING_TTL_MS, WAIT);
+    assert(lock.expiration > Date.now());
+    await lock.release();
   }));
