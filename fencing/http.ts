@@ -91,14 +91,14 @@ export function fencedHttp(
 ): <Rest extends unknown[]>(
   handler: FencedHandler<Rest>,
 ) => (request: Request, ...rest: Rest) => Promise<Response> {
-  if (typeof fences?.raise !== "function" || typeof resource !== "function") {
+  const action = readTable("fencedHttp()", options, FENCED_HTTP_OPTIONS).raise ? "raise" : "check";
+  if (typeof fences?.[action] !== "function" || typeof resource !== "function") {
     throw new TypeError(
       "Cannot use the arguments of fencedHttp(): they must be fences, such as new MemoryFences(), and a " +
         `function that names the resource of a request, but they are ${describe(fences)} and ` +
         describe(resource),
     );
   }
-  const action = readTable("fencedHttp()", options, FENCED_HTTP_OPTIONS).raise ? "raise" : "check";
   return (handler) => async (request, ...rest) => {
     const header = request.headers.get(FENCE_HEADER);
     if (header === null) return rejection("token-required", 428, "Fencing token required");

@@ -618,12 +618,14 @@ const LEAVE_SHARED_PART =
   `local function leave_shared(keys, round, owner_value, queue_exists, free_message)
 local outcome, is_freed, progress = 0, false, 1
 local waiter
+local hold = read_hold(keys, owner_value)
+local is_holder = is_live(keys, hold, round.generation, round.now_ms)
+if is_holder and round.holder_count == 1 then keys.marker_left_ms = nil end
 keep_queue(keys)
 if queue_exists then
 waiter, progress, round.look_count = find_next_waiter(keys, round.now_ms, nil, 1)
 end
-local hold = read_hold(keys, owner_value)
-if is_live(keys, hold, round.generation, round.now_ms) then
+if is_holder then
 outcome = 1
 remove_hold(keys, hold)
 round.holder_count = round.holder_count - 1
@@ -732,7 +734,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "cd97df8f6282dd48f4994b533fcf8b9d567885f5",
+  sha1: "71a6e73584d218aeaa5c3a9e46b383df5f5488be",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])

@@ -99,6 +99,8 @@ Deno.test("fencedHttp() with raise: false compares tokens and does not raise the
       TypeError,
     );
   }
+  const onlyRaises = { raise: () => Promise.resolve(true) } as unknown as MemoryFences;
+  assertThrows(() => fencedHttp(onlyRaises, () => "catalog", { raise: false }), TypeError);
 });
 
 Deno.test("fenceHeader() and fencedHttp() throw for the promise of a lease, and for swapped arguments", () => {

@@ -14,12 +14,15 @@
 local function leave_shared(keys, round, owner_value, queue_exists, free_message)
   local outcome, is_freed, progress = GONE, false, FINISHED
   local waiter
+  local hold = read_hold(keys, owner_value)
+  local is_holder = is_live(keys, hold, round.generation, round.now_ms)
+  -- With its last holder the marker goes, whose life the queue need not outlive any more.
+  if is_holder and round.holder_count == 1 then keys.marker_left_ms = nil end
   keep_queue(keys)
   if queue_exists then
     waiter, progress, round.look_count = find_next_waiter(keys, round.now_ms, nil, FIRST_LOOK)
   end
-  local hold = read_hold(keys, owner_value)
-  if is_live(keys, hold, round.generation, round.now_ms) then
+  if is_holder then
     outcome = DONE
     remove_hold(keys, hold)
     round.holder_count = round.holder_count - 1
