@@ -21,7 +21,10 @@ export const EXIT = {
 export interface CommandContext {
   /** The URL of `--at`, or that of the environment. */
   url(at: string | undefined): string;
-  /** Opens the locks at a URL, and closes them after the work. */
+  /**
+   * Opens the locks at a URL, and closes them after the work. Without a label they have that of the URL, or one
+   * of this host and process.
+   */
   withLocks<T>(
     url: string,
     work: (locks: DistributedLock) => Promise<T>,

@@ -45,7 +45,7 @@ async function judge(url: string): Promise<Finding[]> {
   const { scheme } = parseLockUrl(url);
   if (scheme === "zookeeper") return await judgeZooKeeper(url);
   if (scheme.startsWith("redis")) return await judgeRedis(url);
-  return (await tryLock((onWarning) => openLock(url, { label: "doctor", onWarning }))).findings;
+  return (await tryLock((onWarning) => openLock(url, { onWarning }))).findings;
 }
 
 function describe({ subject, state, text, fix }: Finding): string {

@@ -19,6 +19,10 @@ export const FORWARDED = [
   ...["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"],
   ...["SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH"],
 ] as readonly NodeJS.Signals[];
+/** Those of them after which the command should end. */
+const ENDING: ReadonlySet<string> = new Set(["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]);
+/** How often in ms to look whether a process of the group is left. */
+const GROUP_LOOK_MS = 10;
 /** How often in ms to look whether a lease that a suspension has made unproven is proven again. */
 const UNPROVEN_LOOK_MS = 10;
 /** The longest delay of a timer in ms. */
@@ -28,44 +32,109 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export interface CommandEnd {
   /** Its exit code, or as in a shell: 128 + the signal that ended it, 127 or 126 if it could not start. */
   readonly code: number;
+  /** The code of the system's error if it could not start. */
+  readonly failure?: string;
   /** Why the lease was lost meanwhile; `null` if it was not. */
   readonly lost: LeaseLostError | null;
   /** Whether it was told to end, because the lease was lost or about to be lost. */
   readonly isTold: boolean;
 }
 
-/** Runs a command in a process group of its own. Resolves when it has ended. */
+/**
+ * Runs a command in a process group of its own. Resolves when it has ended; if it was told to end, when no
+ * process of its group is left: those that go on for `killAfterMs` are killed. What a command leaves behind of
+ * its own accord goes on.
+ */
 export async function runUnder(
   lease: Lease,
-  [program, ...args]: readonly [string, ...string[]],
-  { killAfterMs, env }: {
+  command: readonly [string, ...string[]],
+  { killAfterMs, env, say }: {
     readonly killAfterMs: number;
     readonly env: Readonly<Record<string, string | undefined>>;
+    /** Prints a line for a person. */
+    say(text: string): void;
   },
 ): Promise<CommandEnd> {
-  const child = spawn(program, args, { detached: true, stdio: "inherit", env });
-  const ended = new Promise<number>((resolve) => {
-    child.once("error", (error) => resolve(codeOf(error) === "ENOENT" ? 127 : 126));
-    child.once("exit", (code, signal) => resolve(code ?? 128 + constants.signals[signal!]));
+  const started = await start(command, env);
+  if (typeof started === "string") {
+    const code = started === "ENOENT" ? 127 : 126;
+    return { code, failure: started, lost: null, isTold: false };
+  }
+  const { pid, ended } = started;
+  const group = new Group(pid, say);
+  let isSignalled = false;
+  const listeners = FORWARDED.map((signal) => {
+    const forward = () => {
+      group.kill(signal);
+      isSignalled ||= ENDING.has(signal);
+    };
+    return [signal, forward] as const;
   });
-  const kill = (signal: NodeJS.Signals) => child.pid !== undefined && killGroup(child.pid, signal);
-  const listeners = FORWARDED.map((signal) => [signal, () => void kill(signal)] as const);
   for (const [signal, listener] of listeners) process.on(signal, listener);
-  const watch = new LeaseWatch(lease, killAfterMs, kill);
+  const watch = new LeaseWatch(lease, killAfterMs, (signal) => group.kill(signal));
   try {
-    return { code: await ended, lost: watch.lost, isTold: watch.isTold };
+    const code = await ended;
+    if (watch.isTold || isSignalled) await group.end(killAfterMs);
+    return { code, lost: watch.lost, isTold: watch.isTold };
   } finally {
     watch.end();
     for (const [signal, listener] of listeners) process.off(signal, listener);
   }
 }
 
-/** Sends a signal to all processes of a group; there may be none any more. */
-function killGroup(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(-pid, signal);
-  } catch (error) {
-    if (codeOf(error) !== "ESRCH") throw error;
+/** Starts a command; resolves with the code of the system's error if it cannot be started. */
+function start(
+  [program, ...args]: readonly [string, ...string[]],
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<string | { readonly pid: number; readonly ended: Promise<number> }> {
+  return new Promise((resolve) => {
+    try {
+      const child = spawn(program, args, { detached: true, stdio: "inherit", env });
+      const ended = new Promise<number>((resolve) => {
+        child.once("exit", (code, signal) => resolve(code ?? 128 + constants.signals[signal!]));
+      });
+      child.once("error", (error) => resolve(String(codeOf(error))));
+      if (child.pid !== undefined) resolve({ pid: child.pid, ended });
+    } catch (error) {
+      resolve(String(codeOf(error)));
+    }
+  });
+}
+
+/** The processes of a command. */
+class Group {
+  readonly #pid: number;
+  readonly #say: (text: string) => void;
+  #isKilled = false;
+  #isRefused = false;
+
+  constructor(pid: number, say: (text: string) => void) {
+    this.#pid = pid;
+    this.#say = say;
+  }
+
+  /** Sends a signal to all of them; 0 sends none. Returns whether there is one. */
+  kill(signal: NodeJS.Signals | 0): boolean {
+    this.#isKilled ||= signal === "SIGKILL";
+    try {
+      process.kill(-this.#pid, signal);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === "ESRCH") return false;
+      // An error here would end this process, and the lock with it, while the command goes on.
+      if (!this.#isRefused) this.#say("cannot signal the command: it runs as another user");
+      this.#isRefused = true;
+      return true;
+    }
+  }
+
+  /** Waits until none is left, and kills those that are left after the time. */
+  async end(killAfterMs: number): Promise<void> {
+    const endMs = performance.now() + killAfterMs;
+    while (!this.#isKilled && this.kill(0)) {
+      if (performance.now() >= endMs) this.kill("SIGKILL");
+      else await new Promise((resolve) => setTimeout(resolve, GROUP_LOOK_MS));
+    }
   }
 }
 

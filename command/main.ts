@@ -9,6 +9,7 @@ import { hostname } from "node:os";
 import process from "node:process";
 import { LeaseLostError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
+import { parseLockUrl } from "../open/lock_url.ts";
 import { openLock } from "../open/mod.ts";
 import { UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT } from "./command.ts";
@@ -46,9 +47,11 @@ const context: CommandContext = {
     if (/^memory:/i.test(url)) throw new UsageError("no other process sees memory: take file:");
     return url;
   },
-  async withLocks(url, work, label = `${hostname()}-${process.pid}`.slice(-MAX_LABEL_LENGTH)) {
+  async withLocks(url, work, label) {
     const onWarning = (message: string) => context.say(message);
-    const locks = await openLock(url, { label, onWarning });
+    const own = label ?? `${hostname()}-${process.pid}`.slice(-MAX_LABEL_LENGTH);
+    const isLabelled = label === undefined && parseLockUrl(url).query.has("label");
+    const locks = await openLock(url, { onWarning, ...isLabelled ? {} : { label: own } });
     try {
       return await work(locks);
     } finally {
@@ -66,7 +69,9 @@ async function main([name = "--help", ...args]: readonly string[]): Promise<numb
     return EXIT.ok;
   }
   try {
-    if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command ${name}`);
+    if (!Object.hasOwn(COMMANDS, name)) {
+      throw new UsageError(`there is no command ${hidden(name, "like that")}`);
+    }
     const command = COMMANDS[name as keyof typeof COMMANDS];
     const own = args.slice(0, args.indexOf("--") === -1 ? args.length : args.indexOf("--"));
     if (own.includes("--help")) {
@@ -79,6 +84,11 @@ async function main([name = "--help", ...args]: readonly string[]): Promise<numb
   }
 }
 
+/** A text, or another one if it may hold a URL, in which there may be a password. */
+function hidden(text: string, instead: string): string {
+  return text.includes("://") ? instead : text;
+}
+
 /** Prints an error. Returns the exit code for it. */
 function report(error: unknown, command: string): number {
   const { code, message, name } = error as {
@@ -86,10 +96,13 @@ function report(error: unknown, command: string): number {
     readonly message?: string;
     readonly name?: string;
   };
-  const isUsage = error instanceof UsageError || `${code}`.startsWith("ERR_PARSE_ARGS") ||
-    error instanceof TypeError || error instanceof RangeError;
+  const isParsing = `${code}`.startsWith("ERR_PARSE_ARGS");
+  const isUsage = isParsing || error instanceof UsageError || error instanceof TypeError ||
+    error instanceof RangeError;
   if (isUsage) {
-    context.say(`${message}\nTry: holdfast ${command}--help`);
+    const what = message ?? "";
+    const text = isParsing ? hidden(what, "an argument is not understood: is --at missing?") : what;
+    context.say(`${text}\nTry: holdfast ${command}--help`);
     return EXIT.usage;
   }
   context.say(message ?? String(error));

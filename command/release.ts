@@ -12,8 +12,8 @@ import { type CommandContext, EXIT } from "./command.ts";
 
 export const RELEASE_HELP = `Usage: holdfast release --steal [options] NAME
 
-Takes the lock NAME from its holder, and frees it for the first waiter. The holder's work is not
-stopped by that: end it first, or make sure that fencing tokens stop it.
+Takes the lock NAME from all of its holders, and frees it for the first waiter. That stops no work
+at once: a holder learns of it at its next renewal. End it first, or let fencing tokens stop it.
 
   --steal    required: the lock is somebody else's
   --yes      does not ask first
@@ -50,12 +50,13 @@ async function take(
   isSure: boolean,
   context: CommandContext,
 ): Promise<number> {
-  const { holders: [holder] } = await locks.query(name);
+  const { holders: [holder], holderCount } = await locks.query(name);
   if (holder === undefined) {
     context.print("free");
     return EXIT.ok;
   }
-  const who = holder.label ?? "a holder without a label";
+  const others = holderCount > 1 ? ` and ${holderCount - 1} more` : "";
+  const who = (holder.label ?? "a holder without a label") + others;
   const question = `Take ${JSON.stringify(name)} from ${who}?`;
   if (!isSure && !await confirms(question)) return EXIT.failed;
   await locks.request(name, { steal: true }, () => {});
@@ -68,7 +69,10 @@ async function confirms(question: string): Promise<boolean> {
   if (!process.stdin.isTTY) throw new UsageError("there is nobody to ask: say --yes");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^y(es)?$/i.test((await terminal.question(`${question} [y/N] `)).trim());
+    // On Deno a question stays open after Ctrl-C and Ctrl-D.
+    const none = new Promise<string>((resolve) => terminal.once("close", () => resolve("no")));
+    const answer = terminal.question(`${question} [y/N] `).catch(() => "no");
+    return /^y(es)?$/i.test((await Promise.race([answer, none])).trim());
   } finally {
     terminal.close();
   }

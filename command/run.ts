@@ -87,11 +87,10 @@ export async function run(args: readonly string[], context: CommandContext): Pro
     return await context.withLocks(url, async (locks) => {
       const lease = await acquire(locks, name, { waitMs, ...mode, signal: stop.signal });
       try {
-        if (stop.signal.aborted) {
-          return 128 + constants.signals[stop.signal.reason as NodeJS.Signals];
-        }
+        if (stop.signal.aborted) return codeOfSignal(stop.signal);
         if (lease !== null) {
-          return await runCommand(lease, [program, ...rest], killAfterMs, context);
+          const command = [program, ...rest] as const;
+          return await runCommand(lease, command, killAfterMs, stop.signal, context);
         }
         context.say(`${JSON.stringify(name)} is busy`);
         return busyCode;
@@ -109,9 +108,11 @@ async function runCommand(
   lease: Lease,
   command: readonly [string, ...string[]],
   wantedMs: number | undefined,
+  stop: AbortSignal,
   context: CommandContext,
 ): Promise<number> {
   await lease.renew(); // a lease from the queue begins as a claim, which may be shorter
+  if (stop.aborted) return codeOfSignal(stop);
   // A renewal is due while more than half of the lease is left.
   const longestMs = Math.floor(lease.remainingMs / 2);
   if (wantedMs !== undefined && wantedMs > longestMs) {
@@ -121,11 +122,20 @@ async function runCommand(
   const killAfterMs = wantedMs ?? Math.min(KILL_AFTER_MS, longestMs);
   const { name, fencingToken } = lease;
   const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${fencingToken}` };
-  const { code, lost, isTold } = await runUnder(lease, command, { killAfterMs, env });
-  if (code === 127 || code === 126) context.say(`cannot run ${command[0]}`);
+  const { say } = context;
+  const end = await runUnder(lease, command, { killAfterMs, env, say });
+  const { code, failure, lost, isTold } = end;
+  if (failure !== undefined) {
+    say(`cannot run ${command[0]} (${failure}): is it installed, and may this user run it?`);
+  }
   if (lost === null && (!isTold || code === 0)) return code;
   context.say(lost?.message ?? `no renewal of ${JSON.stringify(name)} was answered`);
   return EXIT.lost;
+}
+
+/** The exit code of a process that a signal ends. */
+function codeOfSignal({ reason }: AbortSignal): number {
+  return 128 + constants.signals[reason as NodeJS.Signals];
 }
 
 function withTtl(url: string, ttl: string | undefined): string {

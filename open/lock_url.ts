@@ -43,8 +43,11 @@ export function parseLockUrl(text: unknown): LockUrl {
   if (/[\s\p{Cc}]/u.test(rest!)) throw bad("it", "contains white space: escape it, as in %20");
   if (rest!.includes("#")) throw bad("it", "contains a '#': write %23");
   const [, authority = "", path, query = ""] = /^(?:\/\/([^/?]*))?([^?]*)(?:\?(.*))?$/.exec(rest!)!;
-  if (path!.includes("@") && !authority.includes("@")) {
-    throw bad("it", "contains an '@' behind a '/': in a user or password, write %2F for '/'");
+  if (path!.includes("@")) {
+    throw bad(
+      "it",
+      "contains an '@' behind a '/': write %2F for '/' in a password, or %40 for '@'",
+    );
   }
   const at = authority.lastIndexOf("@");
   return {

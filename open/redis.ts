@@ -162,8 +162,9 @@ async function connect(
     if (found !== null) return connectIoredis(found, servers);
   }
   const name = wanted ?? "redis";
+  const other = wanted === undefined ? ", or ioredis" : "";
   throw new LockSetupError(
-    `Cannot open Redis: the package ${name} is not installed: install it with npm install ${name}`,
+    `Cannot open Redis: the package ${name} is not installed: install it with npm install ${name}${other}`,
   );
 }
 

@@ -31,7 +31,11 @@ export async function readTlsFiles(
     try {
       texts[member] = await readFile(path, "utf8");
     } catch (cause) {
-      throw new LockSetupError(`Cannot read '${member}File', ${path}`, undefined, { cause });
+      const { code } = cause as { readonly code?: string };
+      const text =
+        `Cannot read '${member}File', ${path} (${code}): is the path right, and may this user ` +
+        "read it?";
+      throw new LockSetupError(text, undefined, { cause });
     }
   }
   return texts;

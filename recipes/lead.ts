@@ -13,7 +13,7 @@ import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 /** A change of what this process is, as the option `onChange` of {@linkcode lead} gets it. */
 export type LeaderChange =
   | {
-    /** Another process leads, and this one waits for its turn. */
+    /** This process waits for its turn. */
     readonly state: "waiting";
   }
   | {

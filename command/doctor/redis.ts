@@ -28,7 +28,7 @@ type Send = (command: string, ...args: string[]) => Promise<unknown>;
 
 /** Judges the server at a URL. In a cluster, one of its masters. */
 export async function judgeRedis(url: string): Promise<Finding[]> {
-  const trial = await tryLock((onWarning) => openLock(url, { label: "doctor", onWarning }));
+  const trial = await tryLock((onWarning) => openLock(url, { onWarning }));
   const { client, connected, strategy } = await openClient(parseLockUrl(url));
   const send: Send = (command, ...args) => answered(client.send(command, args, ""));
   try {

@@ -21,7 +21,7 @@ const MIN_SERVERS = 3;
 /** Judges the ensemble at a URL. */
 export async function judgeZooKeeper(url: string): Promise<Finding[]> {
   const { hosts, query } = parseLockUrl(url);
-  const trial = await tryLock((onWarning) => openLock(url, { label: "doctor", onWarning }));
+  const trial = await tryLock((onWarning) => openLock(url, { onWarning }));
   const isTls = ["tls", "caFile", "certFile"].some((name) => query.has(name));
   return [
     ...trial.findings,
@@ -59,7 +59,7 @@ function judgeCount({ length }: readonly Host[]): Finding {
 /** Asks a server for its role, by the word that all versions answer. */
 async function judgeServer({ host, port = DEFAULT_PORT }: Host, isTls: boolean): Promise<Finding> {
   const subject = `server ${host}:${port}`;
-  if (isTls) return notChecked(subject, "the word srvr has no TLS");
+  if (isTls) return notChecked(subject, "srvr cannot be asked over TLS");
   try {
     const answer = await ask(host, port, "srvr");
     const mode = /^Mode: (\S+)/m.exec(answer)?.[1];
@@ -71,7 +71,7 @@ async function judgeServer({ host, port = DEFAULT_PORT }: Host, isTls: boolean):
     if (/not currently serving/.test(answer)) {
       return bad(subject, "it serves nobody: it has no quorum", "start the other servers");
     }
-    return notChecked(subject, "the word srvr is not in 4lw.commands.whitelist");
+    return notChecked(subject, "srvr is not in 4lw.commands.whitelist");
   } catch (error) {
     return bad(
       subject,

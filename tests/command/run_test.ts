@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import process from "node:process";
 import { text } from "node:stream/consumers";
@@ -67,6 +68,15 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** Whether a process has ended. One whose parent has not asked for its end is still listed. */
+function isGone(pid: number): boolean {
+  try {
+    return / Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return true;
+  }
+}
+
 /** A lock of this process on the same server. */
 async function lockOn({ url }: RedisServer) {
   const client = createClient({ url }).on("error", () => {});
@@ -96,7 +106,10 @@ Deno.test("holdfast run: exits as its command, which gets the name and the token
   const killed = await finish(["run", "a", "--", "sh", "-c", "kill -KILL $$"], files.url);
   assertEquals(killed.code, 137);
   const missing = await finish(["run", "a", "--", "no-such-program"], files.url);
-  assertEquals([missing.code, missing.stderr], [127, "holdfast: cannot run no-such-program\n"]);
+  assertEquals(missing.code, 127);
+  assertMatch(missing.stderr, /^holdfast: cannot run no-such-program \(ENOENT\): is it installed/);
+  const own = await finish(["run", "a", "--", "sh", "-c", "exit 126"], files.url);
+  assertEquals([own.code, own.stderr], [126, ""]);
 });
 
 Deno.test("holdfast run: a busy lock is 75 or what -E says, a service out of reach 69", async () => {
@@ -121,6 +134,8 @@ Deno.test("holdfast run: wrong arguments are 64, with a way to the help", async 
   for (
     const [args, says] of [
       [["fly"], /no command fly/],
+      [["redis://:hunter2@h"], /no command like that/],
+      [["doctor", "redis://:hunter2@h"], /is --at missing/],
       [["run"], /name of the lock is missing/],
       [["run", "a"], /command is missing/],
       [["run", "a", "--", "true"], /--at URL/],
@@ -149,6 +164,34 @@ Deno.test("holdfast run: passes each signal on", async () => {
     assertEquals((await holdfast.ended).code, 0);
     assertMatch(output(), new RegExp(`\\ngot ${signal.slice(3)}\\n$`));
   }
+});
+
+Deno.test("holdfast run: the lock is held until all processes of a command that was told to end are gone", async () => {
+  await using server = await startRedis();
+  await using mine = await lockOn(server);
+  // The leader ends by the signal; its child ignores it.
+  const script = "(trap '' TERM; while :; do sleep 0.1; done) & echo $!; wait";
+  for (const told of ["by a signal", "by a loss"]) {
+    const args = ["run", "--ttl", `${ENDING_TTL_MS}ms`, "--kill-after", "300ms", "a", "--"];
+    const { holdfast, pid } = await startCommand([...args, "sh", "-c", script], server.url);
+    const next = mine.locks.acquire("a");
+    await waitUntil(
+      "the next one waits",
+      async () => (await mine.locks.query("a")).waiterCount === 1,
+    );
+    if (told === "by a signal") holdfast.kill("SIGTERM");
+    else await server.command("DEL", "lock:a");
+    await using _lease = await next;
+    if (told === "by a signal") assert(isGone(pid), "a process of the command still runs");
+    await holdfast.ended;
+    await waitUntil("all are gone", () => isGone(pid));
+  }
+});
+
+Deno.test("holdfast run: the label may stand in the URL", async () => {
+  await using files = await fileUrl();
+  const { code, stderr } = await finish(["run", "a", "--", "true"], `${files.url}?label=billing`);
+  assertEquals([code, stderr], [0, ""]);
 });
 
 Deno.test("holdfast run: a signal ends its wait, and nothing stays in the queue", async () => {

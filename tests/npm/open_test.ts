@@ -57,7 +57,7 @@ test("openLock() of the npm package names the client that is not installed", asy
     const { success, output } = await project.run([program, script, "redis://:hunter2@127.0.0.1"]);
     assert(!success, runtime.name);
     const message = "LockSetupError: Cannot open Redis: the package redis is not installed: " +
-      "install it with npm install redis";
+      "install it with npm install redis, or ioredis";
     assertEquals(output.trim(), message, runtime.name);
     const memory = await project.run([program, script, "memory:"]);
     assertEquals(memory.output.trim(), "ok", runtime.name);

@@ -42,6 +42,7 @@ const MALFORMED: readonly (readonly [url: string, says: RegExp])[] = [
   [`redis://:${SECRET}@host\n`, /white space/],
   [`redis://:${SECRET}#1@host`, /'#'/],
   [`redis://user:${SECRET}/1@host`, /%2F/],
+  [`zookeeper://u:p@${SECRET}/1@host:1`, /%2F/],
   [`redis://:${SECRET}%@host`, /the password has a '%'/],
   [`redis://${SECRET}%zz:x@host`, /the user has a '%'/],
   [`redis://user:${SECRET}@`, /must name a host/],
