@@ -185,7 +185,7 @@ export class ZooKeeperLock implements ListableLock {
   /**
    * Lists the names of the locks that are held or were used lately, in one request: the children of
    * `rootPath`. A name whose znode name is longer than 1,000 characters is listed as `%sha256-` and its hash.
-   * ZooKeeper answers up to its `jute.maxbuffer`, 1 MB by default. See {@linkcode ListableLock.list}.
+   * An answer of more than 16 MB is refused. See {@linkcode ListableLock.list}.
    */
   list(options: ListOptions = {}): AsyncIterable<string> {
     const prefix = readPrefix(options);

@@ -15,7 +15,7 @@ export const MAX_LABEL_LENGTH = 100;
 /** Longest duration in ms: the longest delay of a timer (24.8 days). */
 export const MAX_DURATION_MS = 2 ** 31 - 1;
 /** The greatest `limit` of shared holders. */
-export const MAX_LIMIT = 10_000;
+const MAX_LIMIT = 10_000;
 /** Shortest TTL in ms: the allowance for drift would use up most of a shorter one. */
 export const MIN_TTL_MS = 10;
 
