@@ -48,11 +48,13 @@ export async function checkLeaders(options: LeadersOptions): Promise<void> {
   const random = randomFrom("leaders");
   const pick = <T>(items: readonly T[]) => items[Math.floor(random() * items.length)]!;
   await using stack = new AsyncDisposableStack();
-  const start = (): Candidate => {
-    const proxy = stack.use(startProxy(options.server));
+  const start = (proxy: FaultProxy): Candidate => {
     return { proxy, process: stack.use(startCandidate({ spec: options.spec(proxy) })) };
   };
-  const all = Array.from({ length: options.candidates }, start);
+  const all = Array.from(
+    { length: options.candidates },
+    () => start(stack.use(startProxy(options.server))),
+  );
   let alive = [...all];
   const leader = () => alive.find(({ process }) => process.reports.at(-1)?.what === "claims");
   const startMs = performance.now();
@@ -69,7 +71,7 @@ export async function checkLeaders(options: LeadersOptions): Promise<void> {
     counts[fault]++;
     if (fault === "kill") {
       victim.process.kill("SIGKILL");
-      const fresh = start();
+      const fresh = start(victim.proxy);
       all.push(fresh);
       alive = [...alive.filter((each) => each !== victim), fresh];
     } else if (fault === "freeze") {

@@ -42,6 +42,7 @@ async function main(options: TickerOptions): Promise<void> {
     running.push(run.then(() => {}, (error) => tell("failed", index, { message: String(error) })));
   }
   await Promise.all(running);
+  await pause(keepMs); // where the mark ends with its process, others would run the last ticks again
 }
 
 if (import.meta.main) await main(scriptArgument());
