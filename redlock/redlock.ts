@@ -142,6 +142,10 @@ export class Redlock extends EventEmitter {
   static readonly Lock: typeof Lock = Lock;
   /** The class of errors, as version 4 calls it. */
   static readonly LockError: typeof ExecutionError = ExecutionError;
+  /** The class of locks, where version 4 has it, too. */
+  readonly Lock: typeof Lock = Lock;
+  /** The class of errors, where version 4 has it, too. */
+  readonly LockError: typeof ExecutionError = ExecutionError;
   /** The client. */
   readonly clients: ReadonlySet<RedlockClient>;
   /** The settings, with their defaults. */
@@ -197,7 +201,7 @@ export class Redlock extends EventEmitter {
       );
     }
     const { db } = settings as { db?: unknown };
-    if (typeof db === "number" && db !== ((client.options as { db?: number }).db ?? 0)) {
+    if (typeof db === "number" && db !== databaseOf(client)) {
       throw new TypeError(
         `Cannot use the database ${db}: the locks are in that of the client; make a client for it`,
       );
@@ -508,8 +512,28 @@ export class Redlock extends EventEmitter {
   }
 }
 
+/** The types of version 4, by their names. */
+// deno-lint-ignore no-namespace -- a program that is written for version 4 names its types so
+export declare namespace Redlock {
+  /** A lock that was acquired. */
+  export type Lock = InstanceType<typeof Redlock.Lock>;
+  /** The error of a call. */
+  export type LockError = ExecutionError;
+  /** The settings. */
+  export type Options = RedlockSettings;
+}
+
 /** The routine of `using()`. */
 export type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => Promise<T>;
+
+/** The database that a client of ioredis has selected: by its options, or by `select()` since. */
+function databaseOf(client: RedlockClient): number {
+  const { condition, options } = client as {
+    condition?: { select?: number } | null;
+    options: { db?: number };
+  };
+  return condition?.select ?? options.db ?? 0;
+}
 
 function checkDuration(duration: number): void {
   if (Number.isInteger(duration)) return;
