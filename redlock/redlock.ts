@@ -24,8 +24,8 @@ const DISPOSE_TIMEOUT_MS = 500;
 
 /** The signal of `using()`. */
 export type RedlockAbortSignal = AbortSignal & {
-  /** Why it has aborted. */
-  error?: Error;
+  /** Why it has aborted. This and `aborted` read the clock: they are right before any timer has run. */
+  readonly error?: Error | undefined;
 };
 
 /** What the routine of `using()` gets besides the signal. */
@@ -376,22 +376,16 @@ export class Redlock extends EventEmitter {
       );
     }
     const { lock, set } = await this.#acquire(resources, duration, read, true);
-    const controller = new AbortController();
-    const signal: RedlockAbortSignal = controller.signal;
-    const abort = () => {
-      signal.error = set.signal.reason;
-      controller.abort(set.signal.reason);
-    };
-    onAbort(set.signal, abort);
+    const { signal, end } = clockedSignal(set);
     let result: T;
     try {
       result = await run(signal, { lock });
     } catch (error) {
-      set.signal.removeEventListener("abort", abort);
+      end();
       await this.release(lock).catch(() => {}); // the routine's own error wins
       throw error;
     }
-    set.signal.removeEventListener("abort", abort);
+    end();
     await this.release(lock);
     return result;
   }
@@ -544,6 +538,42 @@ function checkDuration(duration: number): void {
 function onAbort(signal: AbortSignal, listener: () => void): void {
   if (signal.aborted) listener();
   else signal.addEventListener("abort", listener, { once: true });
+}
+
+/**
+ * The signal of `using()`. Its `aborted` reads the clock, too: after a freeze, a program asks before any timer
+ * has run. `end()` makes it the signal of a routine that has ended.
+ */
+function clockedSignal(set: LeaseSet): { signal: RedlockAbortSignal; end(): void } {
+  const controller = new AbortController();
+  const { signal } = controller;
+  let error: Error | undefined;
+  let isOver = false;
+  const abort = () => {
+    error = set.signal.reason;
+    controller.abort(error);
+  };
+  const lossNow = (): Error | undefined => {
+    if (error !== undefined || isOver || set.remainingMs > 0) return error;
+    try {
+      set.throwIfLost();
+    } catch (loss) {
+      return loss as Error;
+    }
+    return undefined;
+  };
+  Object.defineProperties(signal, {
+    aborted: { get: () => lossNow() !== undefined },
+    error: { get: lossNow },
+  });
+  onAbort(set.signal, abort);
+  return {
+    signal,
+    end() {
+      isOver = true;
+      set.signal.removeEventListener("abort", abort);
+    },
+  };
 }
 
 async function renewAll(set: LeaseSet, duration: number): Promise<void> {

@@ -15,6 +15,7 @@ import { ioredis } from "../../redis/clients/ioredis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { OWN_NONCE, type OwnNonceOptions } from "../../redis/options.ts";
 import { ExecutionError, Lock, Redlock, ResourceLockedError } from "../../redlock/mod.ts";
+import { block } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";
@@ -129,6 +130,22 @@ Deno.test("Redlock.using() extends the lock, and tells a loss by the signal and 
       "routine",
     );
     await assertRejects(() => redlock.using(["a"], 500, async () => {}), Error, "at least 100ms");
+  }));
+
+Deno.test("the signal of Redlock.using() reads the clock when an event loop was blocked past the end", () =>
+  withClient(async (_client, redlock) => {
+    const settings = { automaticExtensionThreshold: 100 };
+    await votes(() =>
+      redlock.using(["a"], ENDING_TTL_MS, settings, (signal) => {
+        assertEquals([signal.aborted, signal.error], [false, undefined]);
+        block(ENDING_TTL_MS + 10);
+        assertEquals(signal.aborted, true); // no timer has run
+        assertStringIncludes(String(signal.error), "Lost the lease");
+        return Promise.resolve();
+      })
+    );
+    const signal = await redlock.using(["a"], LONG_TTL_MS, (signal) => Promise.resolve(signal));
+    assertEquals([signal.aborted, signal.error], [false, undefined]);
   }));
 
 Deno.test("Redlock takes over a lock by its value, from another process", () =>
