@@ -550,11 +550,12 @@ function clockedSignal(set: LeaseSet): { signal: RedlockAbortSignal; end(): void
   let error: Error | undefined;
   let isOver = false;
   const abort = () => {
+    isOver = true; // first: the platform asks `aborted`, too
     error = set.signal.reason;
     controller.abort(error);
   };
-  const lossNow = (): Error | undefined => {
-    if (error !== undefined || isOver || set.remainingMs > 0) return error;
+  const errorNow = (): Error | undefined => {
+    if (isOver || set.remainingMs > 0) return error;
     try {
       set.throwIfLost();
     } catch (loss) {
@@ -562,9 +563,10 @@ function clockedSignal(set: LeaseSet): { signal: RedlockAbortSignal; end(): void
     }
     return undefined;
   };
+  const isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")!.get!;
   Object.defineProperties(signal, {
-    aborted: { get: () => lossNow() !== undefined },
-    error: { get: lossNow },
+    aborted: { get: () => isAborted.call(signal) || (!isOver && errorNow() !== undefined) },
+    error: { get: errorNow },
   });
   onAbort(set.signal, abort);
   return {

@@ -136,12 +136,15 @@ Deno.test("the signal of Redlock.using() reads the clock when an event loop was 
   withClient(async (_client, redlock) => {
     const settings = { automaticExtensionThreshold: 100 };
     await votes(() =>
-      redlock.using(["a"], ENDING_TTL_MS, settings, (signal) => {
+      redlock.using(["a"], ENDING_TTL_MS, settings, async (signal) => {
         assertEquals([signal.aborted, signal.error], [false, undefined]);
+        let isTold = false;
+        signal.addEventListener("abort", () => isTold = signal.aborted);
         block(ENDING_TTL_MS + 10);
-        assertEquals(signal.aborted, true); // no timer has run
+        assertEquals([signal.aborted, isTold], [true, false]); // no timer has run
         assertStringIncludes(String(signal.error), "Lost the lease");
-        return Promise.resolve();
+        await waitUntil("the signal aborts, too", () => isTold);
+        assertStringIncludes(String(signal.reason), "Lost the lease");
       })
     );
     const signal = await redlock.using(["a"], LONG_TTL_MS, (signal) => Promise.resolve(signal));
