@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { spawn } from "node:child_process";
+import { spawn, type StdioOptions } from "node:child_process";
 import { constants } from "node:os";
 import process from "node:process";
 import type { Lease } from "../core/contract/distributed_lock.ts";
@@ -40,6 +40,17 @@ export interface CommandEnd {
   readonly isTold: boolean;
 }
 
+/** How a command runs. */
+export interface CommandOptions {
+  /** How long it has after TERM, before it is killed. */
+  readonly killAfterMs: number;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** A descriptor of this process that it and its children keep open, as their 3. */
+  readonly inherited: number | null;
+  /** Prints a line for a person. */
+  say(text: string): void;
+}
+
 /**
  * Runs a command in a process group of its own. Resolves when it has ended; if it was told to end, when no
  * process of its group is left: those that go on for `killAfterMs` are killed. What a command leaves behind of
@@ -48,36 +59,34 @@ export interface CommandEnd {
 export async function runUnder(
   lease: Lease,
   command: readonly [string, ...string[]],
-  { killAfterMs, env, say }: {
-    readonly killAfterMs: number;
-    readonly env: Readonly<Record<string, string | undefined>>;
-    /** Prints a line for a person. */
-    say(text: string): void;
-  },
+  { killAfterMs, env, inherited, say }: CommandOptions,
 ): Promise<CommandEnd> {
-  const started = await start(command, env);
-  if (typeof started === "string") {
-    const code = started === "ENOENT" ? 127 : 126;
-    return { code, failure: started, lost: null, isTold: false };
-  }
-  const { pid, ended } = started;
-  const group = new Group(pid, say);
+  let group: Group | undefined;
   let isSignalled = false;
   const listeners = FORWARDED.map((signal) => {
     const forward = () => {
-      group.kill(signal);
+      group?.kill(signal);
       isSignalled ||= ENDING.has(signal);
     };
     return [signal, forward] as const;
   });
+  // Before the command can run: it may ask for a signal at once, which would end this process.
   for (const [signal, listener] of listeners) process.on(signal, listener);
-  const watch = new LeaseWatch(lease, killAfterMs, (signal) => group.kill(signal));
+  let watch: LeaseWatch | undefined;
   try {
+    const started = await start(command, env, inherited);
+    if (typeof started === "string") {
+      const code = started === "ENOENT" ? 127 : 126;
+      return { code, failure: started, lost: null, isTold: false };
+    }
+    const { pid, ended } = started;
+    const running = group = new Group(pid, say);
+    watch = new LeaseWatch(lease, killAfterMs, (signal) => running.kill(signal));
     const code = await ended;
     if (watch.isTold || isSignalled) await group.end(killAfterMs);
     return { code, lost: watch.lost, isTold: watch.isTold };
   } finally {
-    watch.end();
+    watch?.end();
     for (const [signal, listener] of listeners) process.off(signal, listener);
   }
 }
@@ -85,11 +94,14 @@ export async function runUnder(
 /** Starts a command; resolves with the code of the system's error if it cannot be started. */
 function start(
   [program, ...args]: readonly [string, ...string[]],
-  env: Readonly<Record<string, string | undefined>>,
+  env: CommandOptions["env"],
+  inherited: number | null,
 ): Promise<string | { readonly pid: number; readonly ended: Promise<number> }> {
+  const stdio: StdioOptions = ["inherit", "inherit", "inherit"];
+  if (inherited !== null) stdio.push(inherited);
   return new Promise((resolve) => {
     try {
-      const child = spawn(program, args, { detached: true, stdio: "inherit", env });
+      const child = spawn(program, args, { detached: true, stdio, env });
       const ended = new Promise<number>((resolve) => {
         child.once("exit", (code, signal) => resolve(code ?? 128 + constants.signals[signal!]));
       });
