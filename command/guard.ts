@@ -2,9 +2,9 @@
  * A command that runs under a lease, and ends before anybody else can have the lock.
  *
  * While the lease is renewed, nothing happens. When only `killAfterMs` of it are left, the service has not
- * answered for most of a TTL: the command gets TERM, and at the deadline KILL. A thief does not wait for the
- * deadline, and files and memory have none: there the command gets TERM at the loss, and KILL `killAfterMs`
- * later.
+ * answered for most of a TTL: the command gets TERM, and KILL shortly before the deadline. A thief does not wait
+ * for the deadline, and files and memory have none: there the command gets TERM at the loss, and KILL
+ * `killAfterMs` later.
  *
  * @module
  */
@@ -21,6 +21,11 @@ export const FORWARDED = [
 ] as readonly NodeJS.Signals[];
 /** Those of them after which the command should end. */
 const ENDING: ReadonlySet<string> = new Set(["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]);
+/**
+ * KILL comes this part of `killAfterMs` before the deadline: it takes a moment, and so may this process on a busy
+ * machine, while the others wait for the deadline only.
+ */
+const KILL_EARLY_SHARE = 1 / 10;
 /** How often in ms to look whether a process of the group is left. */
 const GROUP_LOOK_MS = 10;
 /** How often in ms to look whether a lease that a suspension has made unproven is proven again. */
@@ -180,9 +185,12 @@ class LeaseWatch {
   }
 
   #look(): void {
-    const leftMs = this.#lease.remainingMs;
+    const leftMs = this.#lease.remainingMs; // 0 while a suspension makes it unproven
+    const earlyMs = this.#killAfterMs * KILL_EARLY_SHARE;
     if (leftMs > 0 && leftMs <= this.#killAfterMs) this.#tell();
-    const nextMs = leftMs > this.#killAfterMs ? leftMs - this.#killAfterMs : UNPROVEN_LOOK_MS;
+    if (leftMs > 0 && leftMs <= earlyMs) this.#kill("SIGKILL");
+    const stepMs = [this.#killAfterMs, earlyMs].find((stepMs) => leftMs > stepMs);
+    const nextMs = stepMs === undefined ? UNPROVEN_LOOK_MS : leftMs - stepMs;
     this.#timer = setTimeout(() => this.#look(), Math.min(Math.ceil(nextMs), MAX_TIMER_MS));
   }
 
