@@ -5,10 +5,10 @@
  * @module
  * @see {@link https://w3c.github.io/web-locks/}
  */
+import { isListable } from "../core/contract/call_options.ts";
 import type {
   DistributedLock,
   Lease,
-  ListableLock,
   LockMode,
   RequestOptions,
 } from "../core/contract/distributed_lock.ts";
@@ -240,10 +240,6 @@ class LocksOfClient implements WebLocks {
       })),
     };
   }
-}
-
-function isListable(locks: DistributedLock): locks is ListableLock {
-  return locks.capabilities.list;
 }
 
 /** The error of a request whose lease is lost. */

@@ -12,6 +12,10 @@ import { type Cancel, type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 
 /** A lease that is held for `maxHoldMs` from now at most. */
 export class LimitedLease implements Lease {
+  readonly name: string;
+  readonly ownerId: string;
+  readonly mode: LockMode;
+  readonly fencingToken: bigint;
   readonly #inner: Lease;
   readonly #clock: Clock;
   readonly #endMs: number;
@@ -22,27 +26,15 @@ export class LimitedLease implements Lease {
 
   constructor(inner: Lease, maxHoldMs: number, clock: Clock = SYSTEM_CLOCK) {
     this.#inner = inner;
+    this.name = inner.name;
+    this.ownerId = inner.ownerId;
+    this.mode = inner.mode;
+    this.fencingToken = inner.fencingToken;
     this.#clock = clock;
     this.#endMs = clock.now() + maxHoldMs;
     this.#cancel = clock.schedule(() => this.#checkTime(), maxHoldMs);
     this.#signal = new CallSignal(inner.signal);
     this.#signal.signal.addEventListener("abort", () => this.#cancel(), { once: true });
-  }
-
-  get name(): string {
-    return this.#inner.name;
-  }
-
-  get ownerId(): string {
-    return this.#inner.ownerId;
-  }
-
-  get mode(): LockMode {
-    return this.#inner.mode;
-  }
-
-  get fencingToken(): bigint {
-    return this.#inner.fencingToken;
   }
 
   get signal(): AbortSignal {

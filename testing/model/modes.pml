@@ -196,7 +196,7 @@ inline sAsk(c) {
                     do :: j < qn && q[j] != c -> j++ :: else -> break od;
                     if :: j == qn -> q[qn] = c; qn++; if :: place[c] == 0 -> places++; place[c] = places :: else fi :: else fi;
                     if :: L == FREE || (L == MARK && (!EXCL(c) || !EVICTED)) -> admit(c) :: else fi;
-                    if :: srch -> r = SEARCHING
+                    if :: srch && !EXCL(c) -> r = SEARCHING    /* an exclusive one would find the lock held */
                        :: !srch && own[c] && !EXCL(c) -> r = GRANTED
                        :: !srch && L == c + 1 -> r = GRANTED
                        :: else -> r = QUEUED fi

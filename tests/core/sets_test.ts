@@ -100,10 +100,10 @@ Deno.test("acquireAll() waits for waitMs in all, and says for which name and how
   await using locks = new MemoryLock();
   await using _held = await locks.acquire("b", { label: "other" });
   const gate = await locks.acquire("a");
-  setTimeout(() => gate.release(), 60);
   const startMs = performance.now();
   const waits: unknown[] = [];
   const asked = wrapped(locks, (name, options) => {
+    if (name === "a") setTimeout(() => gate.release(), 60); // not before the time of the call began
     waits.push(options?.waitMs);
     return locks.acquire(name, options);
   });
