@@ -10,7 +10,11 @@ import { freePort } from "../../testing/servers/ports.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisCommand, type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
-import { redisSentinelSkip, startRedisSentinels } from "../../testing/servers/redis_sentinel.ts";
+import {
+  PRIMARY_NAME,
+  redisSentinelSkip,
+  startRedisSentinels,
+} from "../../testing/servers/redis_sentinel.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import {
   startZooKeeperEnsemble,
@@ -161,6 +165,11 @@ Deno.test({
       await command("CONFIG", "SET", "min-replicas-to-write", 0);
     }
     await assertBad(servers.primary.url, "replication");
+    const sentinels = servers.sentinels.map(({ host, port }) => `${host}:${port}`).join();
+    for (const client of ["redis", "ioredis"]) {
+      const url = `redis+sentinel://${sentinels}/${PRIMARY_NAME}?client=${client}`;
+      await assertBad(url, "replication");
+    }
     const replica = await examine(servers.replica.url);
     assert(subjects(replica, "bad").includes("replication"), replica.output);
   },

@@ -33,7 +33,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./otel": 5_000,
   "./testing": 15_300,
   "./open": 73_000,
-  "./web-locks": 4_300,
+  "./web-locks": 4_600,
   "./command": 80_000,
   "./fencing": 4_200,
   "./recipes": 2_000,
