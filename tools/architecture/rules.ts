@@ -115,7 +115,7 @@ const OPEN: Table = {
     ...["open/", "memory/", "file/", ...Object.keys(REDIS), ...Object.keys(ZOOKEEPER)],
     ...["packages/", "core/"],
   ],
-  "command/": ["command/", "open/", "core/"],
+  "command/": ["command/", "open/", "timeline/", "core/"],
 };
 
 const PUBLISHED: Table = {
