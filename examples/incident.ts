@@ -15,14 +15,15 @@ import { ioredis } from "../redis/clients/ioredis.ts";
 import { drawLocks, recordLocks } from "../timeline/mod.ts";
 
 const ENTITY = "entity:7";
+const PROCESSES = numberOf("PROCESSES", 4);
+const WORKERS = numberOf("WORKERS", 16);
+const HOLD_MS = numberOf("HOLD_MS", 1_500);
 const USAGE = `Usage: deno run -A examples/incident.ts URL [FOLDER]
 
 Four processes with 16 workers each want ${ENTITY} on the Redis at URL, while an import holds it. Writes the
 recordings, and incident.html, into the folder.
 
-Environment: PROCESSES, WORKERS (of each), HOLD_MS (of the import)`;
-
-if (import.meta.main) await main(Deno.args);
+Environment: PROCESSES, WORKERS (of each), HOLD_MS (of the import, once all wait)`;
 
 async function main([url, folder, role]: readonly string[]): Promise<void> {
   if (url === undefined || url === "--help") return console.log(USAGE);
@@ -31,7 +32,7 @@ async function main([url, folder, role]: readonly string[]): Promise<void> {
   await mkdir(dir, { recursive: true });
   const roles = [
     "bulk-import",
-    ...Array.from({ length: numberOf("PROCESSES", 4) }, (_, i) => `worker-${i + 1}`),
+    ...Array.from({ length: PROCESSES }, (_, i) => `worker-${i + 1}`),
   ];
   await Promise.all(roles.map((role) => start(url, dir, role)));
   const html = await drawLocks(roles.map((role) => fileOf(dir, role)));
@@ -56,12 +57,15 @@ async function work(url: string, dir: string, role: string): Promise<void> {
     await using _recording = recordLocks({ file: fileOf(dir, role), process: role });
     await using locks = new RedisLock(ioredis(client), { label: role });
     if (role === "bulk-import") {
-      return await locks.request(ENTITY, () => pause(numberOf("HOLD_MS", 1_500)));
+      return await locks.request(ENTITY, async () => {
+        while ((await locks.query(ENTITY)).waiterCount < PROCESSES * WORKERS) await pause(50);
+        await pause(HOLD_MS);
+      });
     }
     // The import has the lock already.
     while ((await locks.query(ENTITY)).holderCount === 0) await pause(10);
     const change = () => locks.request(ENTITY, () => pause(4));
-    await Promise.all(Array.from({ length: numberOf("WORKERS", 16) }, change));
+    await Promise.all(Array.from({ length: WORKERS }, change));
   } finally {
     client.disconnect();
   }
@@ -78,3 +82,5 @@ function numberOf(name: string, otherwise: number): number {
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+if (import.meta.main) await main(Deno.args);

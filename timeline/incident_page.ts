@@ -232,10 +232,8 @@ function worst(shown: readonly Shown[], incident: Incident): string {
     .sort((a, b) => b.call.waitedMs - a.call.waitedMs).slice(0, WORST);
   if (waits.length === 0) return "<p>No call has waited.</p>";
   const items = waits.map(({ call, behind, drawn }) => {
-    const { lane, name, waitedMs, label } = call;
-    const own = label === undefined ? "" : ` (${label})`;
-    const text =
-      `${incident.processes.get(lane)}${own} waited ${durationText(waitedMs)} for ${name}` +
+    const { name, waitedMs } = call;
+    const text = `${who(call, incident)} waited ${durationText(waitedMs)} for ${name}` +
       behindText(call, behind, incident);
     return `<li><a href="#r${drawn.target}">${escape(text)}</a></li>`;
   });
