@@ -10,9 +10,9 @@ import { type CommandContext, EXIT } from "./command.ts";
 
 export const DRAW_HELP = `Usage: holdfast draw [options] FILE…
 
-Prints an HTML page of the recordings that recordLocks() has written, one or more for each process: who
-waited for which lock, behind whom, and who lost it. Of more than 1,500 calls it shows those around the end
-of the longest wait.
+Prints an HTML page of the recordings that recordLocks() has written, one or
+more for each process: who waited for which lock, behind whom, and who lost it.
+Of more than 1,500 calls it shows those around the end of the longest wait.
 
   --from TIME   only what ends after this time, such as 2026-11-24T17:30Z
   --to TIME     only what begins before this time

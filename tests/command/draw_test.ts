@@ -7,8 +7,8 @@ const MAIN = new URL("../../command/main.ts", import.meta.url);
 
 async function draw(...args: string[]): Promise<{ code: number; errors: string }> {
   const child = spawnProcess([...scriptCommand(MAIN), "draw", ...args], { stderr: "pipe" });
-  const [errors, code] = await Promise.all([text(child.stderr!), child.ended]);
-  return { code, errors };
+  const errors = await text(child.stderr!);
+  return { code: (await child.ended).code, errors };
 }
 
 Deno.test("holdfast draw refuses bad arguments with 64, and a file that it cannot draw with 1", async () => {
