@@ -1,4 +1,5 @@
 /** `recordLocks()` and `drawLocks()`: what is recorded, and what is read and drawn of it. */
+import process from "node:process";
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { FakeLock } from "../../fake/mod.ts";
 import { MemoryLock } from "../../mod.ts";
@@ -215,3 +216,50 @@ Deno.test("recordLocks() writes all lines into its file, readable for its owner 
     if (Deno.build.os !== "windows") assertEquals(Deno.statSync(file).mode! & 0o777, 0o600);
     assertMatch(await drawLocks([file]), /calls: 500\./);
   }));
+
+/** Records 100 leases and one that is held, and ends as the last line says. */
+function program(end: string): string {
+  return `import process from "node:process";
+import { recordLocks } from ${JSON.stringify(import.meta.resolve("../../timeline/mod.ts"))};
+import { MemoryLock } from ${JSON.stringify(import.meta.resolve("../../mod.ts"))};
+recordLocks({ file: Deno.args[0], process: "p" });
+const locks = new MemoryLock();
+for (let i = 0; i < 100; i++) await locks.request("n", () => {});
+await locks.acquire("last");
+${end}
+`;
+}
+
+Deno.test("recordLocks() writes the rest when its process exits, and a recording of a killed one can be read", () =>
+  withFolder(async (dir) => {
+    for (const end of ["process.exit(0);", 'process.kill(process.pid, "SIGKILL");']) {
+      const [script, file] = [`${dir}/p.ts`, `${dir}/${end.length}.jsonl`];
+      await Deno.writeTextFile(script, program(end));
+      await runCommand([...scriptCommand(new URL(`file://${script}`)), file], LONG_BOUND_MS);
+      const html = await drawLocks([file]);
+      if (end.includes("exit")) {
+        assertMatch(html, /calls: 101\./);
+        assertMatch(html, /1 calls go on at the end of their recording/);
+      } else assertMatch(html, /^<!doctype html>/);
+    }
+  }));
+
+Deno.test({
+  name: "recordLocks() ends with a warning when the disk is full, and delays no lock",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => void warnings.push(message);
+    process.on("warning", onWarning);
+    {
+      await using _recording = recordLocks({ file: "/dev/full" });
+      await using locks = new MemoryLock();
+      await locks.request("n", () => {});
+      await waitUntil("it has warned", () => warnings.length > 0);
+      await locks.request("n", () => {});
+    }
+    process.off("warning", onWarning);
+    assertEquals(warnings.length, 1);
+    assertMatch(warnings[0]!, /Cannot record locks, the recording has ended: ENOSPC/);
+  },
+});
