@@ -12,6 +12,7 @@ import { openLock } from "../open/mod.ts";
 import { UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { doctor, DOCTOR_HELP } from "./doctor.ts";
+import { draw, DRAW_HELP } from "./draw.ts";
 import { list, LIST_HELP } from "./list.ts";
 import { release, RELEASE_HELP } from "./release.ts";
 import { run, RUN_HELP } from "./run.ts";
@@ -24,6 +25,7 @@ const HELP = `Usage: holdfast COMMAND [options]
   list [PREFIX]         prints the locks, and who holds each
   release --steal NAME  takes a lock from its holder, and frees it
   doctor                judges how the service is set up
+  draw FILE…            makes a page of recordings: who waited, and who held
 
 The locks are where --at or HOLDFAST_URL says: redis://…, zookeeper://…,
 file:///dir.
@@ -37,6 +39,7 @@ const COMMANDS = {
   list: { main: list, help: LIST_HELP },
   release: { main: release, help: RELEASE_HELP },
   doctor: { main: doctor, help: DOCTOR_HELP },
+  draw: { main: draw, help: DRAW_HELP },
 } as const;
 
 /** What a process gives to a command. */

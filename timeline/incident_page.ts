@@ -4,7 +4,13 @@
  * @module
  */
 import { page } from "./drawing/page.ts";
-import { type DrawnCall, drawPicture, type Handoff, type LegendEntry } from "./drawing/picture.ts";
+import {
+  type Band,
+  type DrawnCall,
+  drawPicture,
+  type Handoff,
+  type LegendEntry,
+} from "./drawing/picture.ts";
 import { escape } from "./drawing/svg.ts";
 import { durationText, type Overview } from "./overview.ts";
 import type { RecordedCall } from "./read_recording.ts";
@@ -89,8 +95,8 @@ export function incidentPage(incident: Incident): string {
 function notes(incident: Incident, ofLocks: readonly RecordedCall[][]): string[] {
   const { overview, calls, missing, processes, fromMs, toMs } = incident;
   const said = [
-    `${processes.size} recorded processes, ${overview.calls} calls. Times are those of their wall ` +
-    "clocks, which nothing corrects.",
+    `Recorded processes: ${processes.size}; calls: ${overview.calls}. Times are those of the wall ` +
+    "clocks of the processes, which nothing corrects.",
   ];
   if (calls.length < overview.calls) {
     const since = (ms: number) => durationText(ms - overview.fromMs);
@@ -191,9 +197,9 @@ function drawnOf(
   target: string,
 ): DrawnCall {
   const { lane, name, fromMs, grantedMs, endMs, marks } = call;
-  const { overview, processes } = incident;
+  const { overview } = incident;
   const title = [
-    `${processes.get(lane)}${call.label === undefined ? "" : ` (${call.label})`}: ${name}`,
+    `${who(call, incident)}: ${name}`,
     `from ${durationText(fromMs - overview.fromMs)} after the start`,
     `waited ${durationText(call.waitedMs)}${behindText(call, behind, incident)}`,
     ...grantedMs < Infinity ? [`held ${durationText(call.heldMs)}`] : [],
@@ -202,17 +208,23 @@ function drawnOf(
   return { lane, name, fromMs, grantedMs, endMs, marks, title, target };
 }
 
+/** A process, and the label of its call if that says more. */
+function who({ lane, label }: RecordedCall, { processes }: Incident): string {
+  const name = processes.get(lane)!;
+  return label === undefined || name.includes(label) ? name : `${name} (${label})`;
+}
+
 /** Who was ahead: as the recordings show it, or else as the service said. */
 function behindText(
   { holderLabel }: RecordedCall,
   behind: RecordedCall | null,
-  { processes }: Incident,
+  incident: Incident,
 ): string {
-  const said = holderLabel === undefined ? "" : `, the holder's label was ${holderLabel}`;
-  if (behind === null) return said;
-  const label = behind.label === undefined ? "" : ` (${behind.label})`;
-  return `, most of it behind ${processes.get(behind.lane)}${label}, which held it for ` +
-    `${durationText(behind.heldMs)}${said}`;
+  if (behind === null) {
+    return holderLabel === undefined ? "" : `, behind a holder with the label ${holderLabel}`;
+  }
+  return `, most of it behind ${who(behind, incident)}, which held it for ` +
+    durationText(behind.heldMs);
 }
 
 function worst(shown: readonly Shown[], incident: Incident): string {
@@ -220,8 +232,8 @@ function worst(shown: readonly Shown[], incident: Incident): string {
     .sort((a, b) => b.call.waitedMs - a.call.waitedMs).slice(0, WORST);
   if (waits.length === 0) return "<p>No call has waited.</p>";
   const items = waits.map(({ call, behind, drawn }) => {
-    const { lane, name, waitedMs } = call;
-    const text = `${incident.processes.get(lane)} waited ${durationText(waitedMs)} for ${name}` +
+    const { name, waitedMs } = call;
+    const text = `${who(call, incident)} waited ${durationText(waitedMs)} for ${name}` +
       behindText(call, behind, incident);
     return `<li><a href="#r${drawn.target}">${escape(text)}</a></li>`;
   });

@@ -148,6 +148,8 @@ export class Overview {
       waiting.push({ atMs, value: waitedMs < 1e-6 ? 0 : waitedMs / this.#binMs });
       grants.push({ atMs, value: bin?.grants ?? 0 });
     }
+    const endMs = this.#zeroMs! + (this.#last + 1) * this.#binMs;
+    for (const steps of [waiting, grants]) steps.push({ atMs: endMs, value: 0 });
     const most = (steps: readonly { value: number }[]) =>
       steps.reduce((most, { value }) => Math.max(most, value), 0);
     return [

@@ -32,7 +32,7 @@ Deno.test("drawRun() draws each hold and its wait, the tokens, and a killed work
   // The legend has one of each.
   assertEquals([count(svg, "lease name0"), count(svg, "wait name0")], [12 + 1, 12 + 1]);
   assertEquals([count(svg, "killed"), count(svg, "chart")], [1 + 1, 1]);
-  assertEquals(/<path d="([^"]*)"/.exec(svg)![1]!.split("Z").length - 1, 11); // the first is 0
+  assertEquals(/<path d="([^"]*)"/.exec(svg)![1]!.split("V").length - 1, 12); // the first is 0
   for (
     const text of ["Four workers &#38; a lock", "worker 4", "was killed while it held the lock"]
   ) {

@@ -176,19 +176,23 @@ function laneLabel(name: string, y: number): string {
 function drawChart({ title, note, steps }: Chart, axis: Axis, top: number): string[] {
   const base = top + CHART - 4;
   const most = steps.reduce((most, { value }) => Math.max(most, value), 0) || 1;
-  let path = "";
+  let [path, before] = ["", base];
   steps.forEach(({ atMs, value }, index) => {
     const toMs = steps[index + 1]?.atMs ?? axis.toMs;
-    if (value <= 0 || !axis.shows(atMs, toMs)) return;
-    const [x, x2] = [axis.x(atMs), axis.x(toMs)];
-    const y = base - Math.max(1, value / most * (CHART - 10));
-    path += `M${round(x)} ${base}V${round(y)}H${round(Math.max(x2, x + 0.8))}V${base}Z`;
+    if (!axis.shows(atMs, toMs)) return;
+    if (path === "") path = `M${round(axis.x(atMs))} ${base}`;
+    const y = value <= 0 ? base : round(base - Math.max(1, value / most * (CHART - 10)));
+    if (y !== before) path += `H${round(axis.x(atMs))}V${y}`;
+    before = y;
   });
+  path += `H${round(axis.x(axis.toMs))}V${base}Z`;
   const text = `${title}, ${note}`;
   return [
     label(4, top + 14, title),
     label(4, top + 28, note, "time"),
-    `<path d="${path}" class="chart"><title>${escape(text)}</title></path>`,
+    `<path d="${steps.length === 0 ? "" : path}" class="chart"><title>${
+      escape(text)
+    }</title></path>`,
   ];
 }
 

@@ -116,7 +116,7 @@ const OPEN: Table = {
     ...["packages/", "core/"],
   ],
   // A command that runs under a file lock gets its descriptor.
-  "command/": ["command/", "open/", "file/lock_descriptor.ts", "core/"],
+  "command/": ["command/", "open/", "timeline/", "file/lock_descriptor.ts", "core/"],
 };
 
 const PUBLISHED: Table = {

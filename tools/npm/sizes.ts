@@ -31,6 +31,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./http/nestjs": 9_400,
   "./lock-service": 8_000,
   "./otel": 5_000,
+  "./timeline": 13_600,
   "./testing": 15_300,
   "./open": 73_000,
   "./web-locks": 4_600,
