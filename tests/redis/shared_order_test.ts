@@ -21,8 +21,8 @@ import { LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figures. */
 const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
-const GRANTS = IS_SOAK ? 20_000 : 1_500;
-const WRITERS = IS_SOAK ? 200 : 20;
+const GRANTS = IS_SOAK ? 20_000 : 600;
+const WRITERS = IS_SOAK ? 200 : 10;
 const TTL_MS = LONG_TTL_MS;
 const PROCESSES = 4;
 const WAITERS = 50;
