@@ -91,6 +91,36 @@ export const MUTANTS: readonly Mutant[] = [
     habits: OFTEN,
   },
   {
+    title: "a reader that passes a waiting writer",
+    changes: [[
+      "redis/protocol/scripts/parts/ask_shared.lua",
+      "local is_first = not waiter.last_ticket and may_hold(round, waiter.limit)",
+      "local is_first = may_hold(round, waiter.limit)",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
+  },
+  {
+    title: "a limit that lets one more holder in",
+    changes: [[
+      "redis/protocol/scripts/parts/admit.lua",
+      "round.holder_count < limit",
+      "round.holder_count <= limit",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
+  },
+  {
+    title: "a holder of an earlier generation that counts as one of the present",
+    changes: [[
+      "redis/protocol/scripts/parts/shared.lua",
+      "if not hold or hold.generation ~= generation or hold.expiry_ms <= now_ms",
+      "if not hold or hold.expiry_ms <= now_ms",
+    ]],
+    faults: ["worker-freeze"],
+    habits: { ...READING, steals: 100 },
+  },
+  {
     title: "ZooKeeper: a holder that leaves counts as the only one ahead",
     strategy: "zookeeper",
     changes: [[
@@ -145,3 +175,13 @@ export const MUTANTS: readonly Mutant[] = [
     habits: OFTEN,
   },
 ];
+
+/** A bug that the storm of `testing/load/sets_storm.ts` must find: a set that fails keeps what it has acquired. */
+export const LEAKING_SET: Pick<Mutant, "title" | "changes"> = {
+  title: "a set that leaks",
+  changes: [[
+    "core/sets/acquire_all.ts",
+    "await releaseAll(held, signal);\n    if (!(error",
+    "if (!(error",
+  ]],
+};
