@@ -117,8 +117,8 @@ export const MUTANTS: readonly Mutant[] = [
       "if not hold or hold.generation ~= generation or hold.expiry_ms <= now_ms",
       "if not hold or hold.expiry_ms <= now_ms",
     ]],
-    faults: ["worker-freeze"],
-    habits: { ...READING, steals: 100 },
+    faults: ["lock-deleted"],
+    habits: { ...READING, outlasts: 100 },
   },
   {
     title: "ZooKeeper: a holder that leaves counts as the only one ahead",

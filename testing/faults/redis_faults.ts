@@ -67,6 +67,14 @@ export const REDIS_FAULTS: RedisFaults = {
       return MASTER;
     },
   },
+  "lock-deleted": {
+    destructive: true, // the holders are not told
+    async run({ master }, { pick }) {
+      const held = await master.command("KEYS", "lock:*") as string[];
+      if (held.length > 0) await master.command("DEL", pick(held));
+      return MASTER;
+    },
+  },
   "flushall": losing(({ master }) => master.command("FLUSHALL")),
   "memory-full": {
     async run({ master }, { random }) {
