@@ -9,15 +9,15 @@
 import { type BackendName, type DemoOptions, readArguments, USAGE } from "./demo/arguments.ts";
 import { check, type Run } from "./demo/checks.ts";
 import { openInterruption, unlessAborted } from "./demo/interruption.ts";
+import { drawRun } from "./demo/picture.ts";
 import type { Screen } from "./demo/progress.ts";
 import { report } from "./demo/report.ts";
 import { runLocked, runUnlocked } from "./demo/runs.ts";
 import { counted } from "./demo/words.ts";
 import type { Backend } from "./open_lock.ts";
 
-/** Not literals in `import()`: a run that needs neither servers nor a picture downloads no packages. */
+/** Not a literal in `import()`: a run that needs no servers downloads no packages. */
 const SERVER_MODULE: string = "./demo/server.ts";
-const PICTURE_MODULE: string = "./demo/picture.ts";
 
 const SCREEN: Screen = {
   isTerminal: Deno.stdout.isTerminal(),
@@ -66,9 +66,8 @@ async function show(options: DemoOptions, signal: AbortSignal): Promise<boolean>
 
 /** Draws the run into a file. */
 async function writePicture(file: string, backend: BackendName, run: Run): Promise<void> {
-  const { drawPicture }: typeof import("./demo/picture.ts") = await import(PICTURE_MODULE);
   const title = `${counted(run.workers, "worker")} share one ${backend} lock`;
-  await Deno.writeTextFile(file, await drawPicture(run, title));
+  await Deno.writeTextFile(file, drawRun(run, title));
   console.log(`\nThe picture is in ${file}`);
 }
 

@@ -6,6 +6,7 @@
  */
 import type { Lease, LockMode } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
+import { ManagedLease } from "../lease/lease.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import { type Cancel, type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 
@@ -97,15 +98,24 @@ export class LimitedLease implements Lease {
     return this.toJSON();
   }
 
-  /** Ends the lease if its time is over: timers may be late. The release goes on in the background. */
+  /** Ends the lease if its time is over: timers may be late. Its lock is freed in the background. */
   #checkTime(): void {
     if (this.#isReleased || this.#clock.now() < this.#endMs) return;
     // The inner getter checks the clock, too: an earlier loss is the one that counts.
     if (this.#loss !== null || this.#inner.signal.aborted) return;
-    this.#loss = new LeaseLostError(this.name, "max-hold");
+    this.#loss = this.#endInner();
     this.#signal.abort(this.#loss);
     this.#signal.end();
+  }
+
+  /** The lease itself is lost, so that the channels tell of a loss. One of a user's own lock is released. */
+  #endInner(): LeaseLostError {
+    if (this.#inner instanceof ManagedLease) {
+      this.#inner.lose("max-hold");
+      return this.#inner.signal.reason;
+    }
     this.#inner.release().catch(() => {});
+    return new LeaseLostError(this.name, "max-hold");
   }
 
   #throwIfOver(): void {
