@@ -14,6 +14,8 @@ export interface Mutant {
   /** The faults that reveal it. */
   readonly faults: readonly string[];
   readonly habits?: Partial<Habits>;
+  /** How many locks the workers share; left out: as many as in any run. */
+  readonly locks?: number;
 }
 
 /** Many disposals, and many calls with owner ids. */
@@ -116,9 +118,15 @@ export const MUTANTS: readonly Mutant[] = [
       "redis/protocol/scripts/parts/shared.lua",
       "if not hold or hold.generation ~= generation or hold.expiry_ms <= now_ms",
       "if not hold or hold.expiry_ms <= now_ms",
+    ], [
+      "redis/protocol/scripts/parts/shared.lua", // else each grant sweeps two of them
+      "if its_generation == generation and is_in_future(expiry, now_ms)",
+      "if is_in_future(expiry, now_ms)",
     ]],
     faults: ["lock-deleted"],
-    habits: { ...READING, outlasts: 100 },
+    // Some readers of each generation outlive the next one.
+    habits: { reads: 850, holds: 300, outlasts: 300 },
+    locks: 4,
   },
   {
     title: "ZooKeeper: a holder that leaves counts as the only one ahead",

@@ -72,6 +72,7 @@ for (const mutant of [CONTROL, ...MUTANTS]) {
             durationMs: RUN_MS,
             residueBoundMs: RESIDUE_BOUND_MS,
           },
+          ...mutant.locks !== undefined && { locks: mutant.locks },
           ...{ faults: mutant.faults, habits: { crashes: 0, steals: 0, ...mutant.habits } },
         });
         const { violations, counts } = check(history);
