@@ -12,8 +12,9 @@ import { asJson, describeHolder, printable } from "./snapshot.ts";
 
 export const LIST_HELP = `Usage: holdfast list [options] [PREFIX]
 
-Prints the locks whose names begin with PREFIX, a line for each: who holds it, and how many wait.
-On Redis it walks all keys of the server, and needs the right to SCAN.
+Prints the locks whose names begin with PREFIX, a line for each: who holds it,
+and how many wait. On Redis it walks all keys of the server, and needs the right
+to SCAN.
 
   --at URL   where the locks are; HOLDFAST_URL by default
   --json     prints one JSON object for each lock, as show does

@@ -196,14 +196,16 @@ export class Acquisition implements LeaseActions, ChangeListener {
    * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
    * znode of its heartbeat.
    *
-   * @returns A listing. Behind other calls of this instance: if there is an `onWait`, the lock's znode, which
-   * tells the position; else `null`.
+   * @returns A listing. Behind other calls of this instance, unless it is a shared one behind few: if there is
+   * an `onWait`, the lock's znode, which tells the position; else `null`.
    */
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
-    const { isTry, onWait } = this.#terms;
+    const { isTry, mode, onWait } = this.#terms;
     const budget = this.#budget;
-    const isBehindOthers = !isTry && queue.hasOthersAhead;
+    // A shared call may be granted the lock together with those ahead: it reports no wait before it has looked.
+    const looks = mode === "shared" && onWait !== undefined && queue.isShort;
+    const isBehindOthers = !isTry && queue.hasOthersAhead && !looks;
     const isSilent = isBehindOthers && onWait === undefined;
     if (!isTry) queue.entering++;
     try {

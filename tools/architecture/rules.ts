@@ -115,7 +115,8 @@ const OPEN: Table = {
     ...["open/", "memory/", "file/", ...Object.keys(REDIS), ...Object.keys(ZOOKEEPER)],
     ...["packages/", "core/"],
   ],
-  "command/": ["command/", "open/", "core/"],
+  // A command that runs under a file lock gets its descriptor.
+  "command/": ["command/", "open/", "file/lock_descriptor.ts", "core/"],
 };
 
 const PUBLISHED: Table = {

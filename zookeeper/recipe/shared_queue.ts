@@ -134,6 +134,11 @@ export class SharedQueue {
     return this.entering > 0 || this.#waiters.length > 0;
   }
 
+  /** Whether so few calls of the instance are in the queue that each may list it: that costs their square. */
+  get isShort(): boolean {
+    return this.entering + this.#waiters.length <= 32;
+  }
+
   /** An entry of ours is granted the lock, and none is ahead of it. */
   recordFirst({ name, sequence }: QueueEntry): void {
     this.holder = { name, sequence, isLeaving: false };
