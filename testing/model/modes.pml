@@ -110,7 +110,12 @@ bit own[NC];            /* the client may believe that it holds the lock */
 byte place[NC]; byte places;    /* order of the first asks that were queued */
 bit unordered;          /* the queue was lost, and with it the order */
 
-hidden byte i; hidden byte j; hidden byte n; hidden byte any; hidden byte ok; hidden byte g; hidden byte r; hidden byte steps; hidden byte srch;
+#ifdef BFSMODE
+#define HID                             /* Spin cannot search breadth first with hidden variables */
+#else
+#define HID hidden
+#endif
+HID byte i; HID byte j; HID byte n; HID byte any; HID byte ok; HID byte g; HID byte r; HID byte steps; HID byte srch;
 
 #define EXCL(c) (LIM(c) == X)
 
@@ -202,7 +207,10 @@ inline sAsk(c) {
                        :: else -> r = QUEUED fi
               fi
         fi
-  fi
+  fi;
+  if :: r == GRANTED && qn > 0 && ph[q[0]] != DEAD ->
+        mayHold(q[0]); assert(!ok)                      /* a batch is over: nobody is left to wait for a poll */
+     :: else fi
 }
 inline sLeave(c) {
   unqueue(c); place[c] = 0; srch = 0; own[c] = 0;

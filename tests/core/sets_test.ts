@@ -204,6 +204,46 @@ Deno.test("requestAll() never runs its callback when the locks were disposed, an
   assertEquals((await assertRejects(() => late, DOMException)).name, "InvalidStateError");
 });
 
+Deno.test("acquireAll() and requestAll() warn about a call for one of their names that waits for itself", async () => {
+  const warnings: string[] = [];
+  const onWarning = (message: string) => void warnings.push(message);
+  const timesOut = (call: () => Promise<unknown>) => assertRejects(call, LockTimeoutError);
+  const options = { waitMs: 20 };
+  const warned = async (run: (locks: MemoryLock) => Promise<void>) => {
+    warnings.length = 0;
+    await using locks = new MemoryLock({ onWarning });
+    await run(locks);
+    return warnings.map((text) => /^Lock "(.)" is held by the code that waits/.exec(text)?.[1]);
+  };
+  const ofNested = await warned((locks) =>
+    requestAll(locks, ["a", "b"], async () => {
+      await timesOut(() => acquireAll(locks, ["b", "c"], options));
+      await timesOut(() => locks.acquire("a", options));
+    })
+  );
+  assertEquals(ofNested, ["b", "a"]);
+  const ofUsed = await warned(async (locks) => {
+    await using set = await acquireAll(locks, ["a", "b"], { maxHoldMs: 60_000 });
+    await timesOut(() => requestAll(locks, ["b", "c"], options, () => {}));
+    set.throwIfLost();
+  });
+  assertEquals(ofUsed, ["b"]);
+  const ofReleased = await warned(async (locks) => {
+    const set = await acquireAll(locks, ["a", "b"]);
+    set.throwIfLost();
+    await set.release();
+    await using _other = await locks.acquire("a");
+    await Promise.resolve().then(() => timesOut(() => acquireAll(locks, ["b", "a"], options)));
+  });
+  assertEquals(ofReleased, ["a"], "the lease that the code holds now");
+  const ofOthers = await warned(async (locks) => {
+    const other = locks.acquire("a");
+    await requestAll(locks, ["b"], () => timesOut(() => locks.acquire("a", options)));
+    await (await other).release();
+  });
+  assertEquals(ofOthers, []);
+});
+
 const NEVER = new AbortController().signal;
 
 /** A lease whose release the service refuses. */
