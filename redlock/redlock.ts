@@ -24,8 +24,8 @@ const DISPOSE_TIMEOUT_MS = 500;
 
 /** The signal of `using()`. */
 export type RedlockAbortSignal = AbortSignal & {
-  /** Why it has aborted. */
-  error?: Error;
+  /** Why it has aborted. This and `aborted` read the clock: they are right before any timer has run. */
+  readonly error?: Error | undefined;
 };
 
 /** What the routine of `using()` gets besides the signal. */
@@ -142,6 +142,10 @@ export class Redlock extends EventEmitter {
   static readonly Lock: typeof Lock = Lock;
   /** The class of errors, as version 4 calls it. */
   static readonly LockError: typeof ExecutionError = ExecutionError;
+  /** The class of locks, where version 4 has it, too. */
+  readonly Lock: typeof Lock = Lock;
+  /** The class of errors, where version 4 has it, too. */
+  readonly LockError: typeof ExecutionError = ExecutionError;
   /** The client. */
   readonly clients: ReadonlySet<RedlockClient>;
   /** The settings, with their defaults. */
@@ -197,7 +201,7 @@ export class Redlock extends EventEmitter {
       );
     }
     const { db } = settings as { db?: unknown };
-    if (typeof db === "number" && db !== ((client.options as { db?: number }).db ?? 0)) {
+    if (typeof db === "number" && db !== databaseOf(client)) {
       throw new TypeError(
         `Cannot use the database ${db}: the locks are in that of the client; make a client for it`,
       );
@@ -372,22 +376,16 @@ export class Redlock extends EventEmitter {
       );
     }
     const { lock, set } = await this.#acquire(resources, duration, read, true);
-    const controller = new AbortController();
-    const signal: RedlockAbortSignal = controller.signal;
-    const abort = () => {
-      signal.error = set.signal.reason;
-      controller.abort(set.signal.reason);
-    };
-    onAbort(set.signal, abort);
+    const { signal, end } = clockedSignal(set);
     let result: T;
     try {
       result = await run(signal, { lock });
     } catch (error) {
-      set.signal.removeEventListener("abort", abort);
+      end();
       await this.release(lock).catch(() => {}); // the routine's own error wins
       throw error;
     }
-    set.signal.removeEventListener("abort", abort);
+    end();
     await this.release(lock);
     return result;
   }
@@ -508,8 +506,28 @@ export class Redlock extends EventEmitter {
   }
 }
 
+/** The types of version 4, by their names. */
+// deno-lint-ignore no-namespace -- a program that is written for version 4 names its types so
+export declare namespace Redlock {
+  /** A lock that was acquired. */
+  export type Lock = InstanceType<typeof Redlock.Lock>;
+  /** The error of a call. */
+  export type LockError = ExecutionError;
+  /** The settings. */
+  export type Options = RedlockSettings;
+}
+
 /** The routine of `using()`. */
 export type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => Promise<T>;
+
+/** The database that a client of ioredis has selected: by its options, or by `select()` since. */
+function databaseOf(client: RedlockClient): number {
+  const { condition, options } = client as {
+    condition?: { select?: number } | null;
+    options: { db?: number };
+  };
+  return condition?.select ?? options.db ?? 0;
+}
 
 function checkDuration(duration: number): void {
   if (Number.isInteger(duration)) return;
@@ -520,6 +538,44 @@ function checkDuration(duration: number): void {
 function onAbort(signal: AbortSignal, listener: () => void): void {
   if (signal.aborted) listener();
   else signal.addEventListener("abort", listener, { once: true });
+}
+
+/**
+ * The signal of `using()`. Its `aborted` reads the clock, too: after a freeze, a program asks before any timer
+ * has run. `end()` makes it the signal of a routine that has ended.
+ */
+function clockedSignal(set: LeaseSet): { signal: RedlockAbortSignal; end(): void } {
+  const controller = new AbortController();
+  const { signal } = controller;
+  let error: Error | undefined;
+  let isOver = false;
+  const abort = () => {
+    isOver = true; // first: the platform asks `aborted`, too
+    error = set.signal.reason;
+    controller.abort(error);
+  };
+  const errorNow = (): Error | undefined => {
+    if (isOver || set.remainingMs > 0) return error;
+    try {
+      set.throwIfLost();
+    } catch (loss) {
+      return loss as Error;
+    }
+    return undefined;
+  };
+  const isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")!.get!;
+  Object.defineProperties(signal, {
+    aborted: { get: () => isAborted.call(signal) || (!isOver && errorNow() !== undefined) },
+    error: { get: errorNow },
+  });
+  onAbort(set.signal, abort);
+  return {
+    signal,
+    end() {
+      isOver = true;
+      set.signal.removeEventListener("abort", abort);
+    },
+  };
 }
 
 async function renewAll(set: LeaseSet, duration: number): Promise<void> {

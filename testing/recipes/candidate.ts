@@ -20,6 +20,9 @@ async function main({ spec }: CandidateOptions): Promise<void> {
   const stop = new AbortController();
   inputEnd().then(() => stop.abort());
   let token = "";
+  // After a freeze, the timer may run right before that of the loss: so the turn before the last one counts.
+  let [turnUs, lastUs] = [nowUs(), nowUs()];
+  const turns = setInterval(() => [turnUs, lastUs] = [lastUs, nowUs()], CLAIM_EVERY_MS / 2);
   await lead(client.lock, "main", async (lease, signal) => {
     while (!signal.aborted) {
       // The clock is read first: a suspension in between makes the claim shorter, not longer.
@@ -36,9 +39,10 @@ async function main({ spec }: CandidateOptions): Promise<void> {
       const reason = isLost && change.reason instanceof LeaseLostError
         ? change.reason.reason
         : "ended";
-      tell({ what: change.state, token, ...isLost ? { reason } : {} });
+      tell({ what: change.state, token, ...isLost ? { reason, turnUs } : {} });
     },
   });
+  clearInterval(turns);
 }
 
 if (import.meta.main) await main(scriptArgument());

@@ -22,6 +22,8 @@ export interface CandidateReport {
   readonly untilUs?: number;
   /** Why it was lost. */
   readonly reason?: string;
+  /** When, before a loss, a short timer of the process has run for the last time but one. */
+  readonly turnUs?: number;
 }
 
 /** Starts a process. It stops to lead when its input ends. */
@@ -33,10 +35,12 @@ export function startCandidate(options: CandidateOptions): Reporter<CandidateRep
 export interface Term {
   readonly token: bigint;
   readonly fromUs: number;
+  /** When its process claimed to lead for the last time. */
+  readonly seenUs: number;
   /** Until when its holder claimed to lead, at most: it may have been told of the loss before. */
   readonly toUs: number;
-  /** Why it ended, if its process told so. */
-  readonly reason: string | undefined;
+  /** How its process was told of the end, unless it was killed. */
+  readonly lost: CandidateReport | undefined;
 }
 
 /** All terms, in the order of their tokens. */
@@ -45,18 +49,23 @@ export function termsOf(processes: readonly (readonly CandidateReport[])[]): Ter
     reports.filter(({ what }) => what === "leading").map(({ token, atUs }): Term => {
       const ofTerm = reports.filter((report) => report.token === token);
       const lost = ofTerm.find(({ what }) => what === "lost");
-      const claims = ofTerm.map(({ untilUs = 0 }) => untilUs);
-      const toUs = Math.min(Math.max(atUs, ...claims), lost?.atUs ?? Infinity);
-      return { token: BigInt(token), fromUs: atUs, toUs, reason: lost?.reason };
+      const claims = ofTerm.filter(({ what }) => what === "claims");
+      const untilUs = claims.reduce((max, { untilUs = 0 }) => Math.max(max, untilUs), atUs);
+      return {
+        ...{ token: BigInt(token), fromUs: atUs, seenUs: claims.at(-1)?.atUs ?? atUs, lost },
+        toUs: Math.min(untilUs, lost?.atUs ?? Infinity),
+      };
     })
   );
   return terms.sort((a, b) => a.token < b.token ? -1 : 1);
 }
 
-/** The terms that began before the last one was over, in words. */
+/** The terms that began before an earlier one was over, in words. */
 export function overlaps(terms: readonly Term[]): string[] {
-  return terms.slice(1).flatMap((term, index) => {
-    const before = terms[index]!;
+  let last = terms[0];
+  return terms.slice(1).flatMap((term) => {
+    const before = last!;
+    if (term.toUs > before.toUs) last = term;
     if (term.fromUs >= before.toUs) return [];
     return [
       `${term.token} began ${before.toUs - term.fromUs} µs before the end of ${before.token}`,
@@ -64,11 +73,28 @@ export function overlaps(terms: readonly Term[]): string[] {
   });
 }
 
-/** How long, in ms, nobody led between the first term and the last one. */
-export function leaderlessMs(terms: readonly Term[]): number {
-  return terms.slice(1).reduce(
-    (sum, { fromUs }, index) => sum + Math.max(0, fromUs - terms[index]!.toUs) / 1_000,
-    0,
+/**
+ * Which losses their processes saw before the next term began, and which ones later. Those are `unseen` if the
+ * process has run since the next term began: one that is frozen, or gets no processor, can see nothing.
+ */
+export function lossesOf(
+  terms: readonly Term[],
+): { before: number; later: number; unseen: string[] } {
+  const losses = { before: 0, later: 0, unseen: [] as string[] };
+  terms.slice(1).forEach(({ fromUs }, index) => {
+    const { lost, token } = terms[index]!;
+    if (lost === undefined) return;
+    if (lost.atUs <= fromUs) losses.before++;
+    else losses.later++;
+    if (lost.turnUs! > fromUs) losses.unseen.push(`${token}: ${lost.atUs - fromUs} µs late`);
+  });
+  return losses;
+}
+
+/** How long, in ms, nobody led before each term but the first one: since the last claim. */
+export function gapsMs(terms: readonly Term[]): number[] {
+  return terms.slice(1).map(({ fromUs }, index) =>
+    Math.max(0, fromUs - terms[index]!.seenUs) / 1_000
   );
 }
 

@@ -1,5 +1,5 @@
 /**
- * The process behind {@linkcode startTicker}: runs a job once per tick, with a clock that is wrong and an
+ * The process behind {@linkcode startTicker}: runs jobs once per tick, with a clock that is wrong and an
  * event loop that is blocked at times.
  *
  * Paces a workload: ticks come at moments of the clock, and jobs take their time.
@@ -7,6 +7,7 @@
  * @module
  */
 import { runOnce } from "../../recipes/mod.ts";
+import { block } from "../conformance/bounds.ts";
 import { openLock } from "../conformance/open_lock.ts";
 import { nowUs } from "../processes/machine_clock.ts";
 import { randomOf } from "../processes/random.ts";
@@ -15,7 +16,7 @@ import { pause } from "../servers/wait.ts";
 import type { TickerOptions, TickReport } from "./tickers.ts";
 
 async function main(options: TickerOptions): Promise<void> {
-  const { spec, everyMs, keepMs, withTick, clockMs, jobMs, blockMs, fromMs, ticks } = options;
+  const { spec, everyMs, keepMs, jobs, withTick, clockMs, jobMs, blockMs, fromMs } = options;
   const random = randomOf(options.seed);
   const wall = Date.now;
   Date.now = () => wall() + clockMs;
@@ -23,20 +24,25 @@ async function main(options: TickerOptions): Promise<void> {
     print(`${JSON.stringify({ what, index, atUs: nowUs(), ...more })}\n`);
   await using client = await openLock(spec);
   const running: Promise<void>[] = [];
-  for (let index = options.firstTick; index < ticks; index++) {
+  for (let index = options.firstTick; index < options.ticks; index++) {
     const tick = new Date(fromMs + index * everyMs);
     await pause(Math.max(0, tick.getTime() - Date.now()));
-    const endMs = performance.now() + random() * blockMs;
-    while (performance.now() < endMs); // a blocked event loop
+    if (random() < options.blockPart) block(random() * blockMs);
     tell("calls", index, { lateMs: Math.abs(Date.now() - tick.getTime()) });
-    const run = runOnce(client.lock, "job", withTick ? { keepMs, tick } : { keepMs }, async () => {
-      tell("runs", index);
-      await pause(random() * jobMs);
-      tell("ran", index);
-    });
+    const run = runOnce(
+      client.lock,
+      `job-${index % jobs}`,
+      withTick ? { keepMs, tick } : { keepMs },
+      async () => {
+        tell("runs", index);
+        await pause(random() * jobMs);
+        tell("ran", index);
+      },
+    );
     running.push(run.then(() => {}, (error) => tell("failed", index, { message: String(error) })));
   }
   await Promise.all(running);
+  await pause(keepMs); // where the mark ends with its process, others would run the last ticks again
 }
 
 if (import.meta.main) await main(scriptArgument());

@@ -60,7 +60,7 @@ Deno.test("the calls that the page about migrating names refuse an old option", 
 Deno.test("everything of ours in the tables about migrating is in the public API", () => {
   const rows = rowsOf(
     PAGE,
-    /^\| (?:option of )?(?:redlock|redis-semaphore|redlock-universal|redis-py) /,
+    /^\| (?:option of )?(?:redlock|redis-semaphore|redlock-universal|redis-py|verrou|Cache::lock) /,
   );
   assert(rows.length > 60, `${rows.length} rows: too few`);
   const words = rows.flatMap(([, ours = ""]) => codeIn(ours)).flatMap((code) =>

@@ -4,22 +4,11 @@ import { type Lease, LockUnavailableError } from "../../mod.ts";
 import { lead, type LeaderChange, runOnce } from "../../recipes/mod.ts";
 import { openLock } from "../../testing/conformance/open_lock.ts";
 import { redisHarness } from "../../testing/conformance/redis_harness.ts";
-import { say } from "../../testing/processes/figures.ts";
-import type { Reporter } from "../../testing/processes/child.ts";
-import { randomFrom } from "../../testing/processes/random.ts";
 import { recipes } from "../../testing/recipes/suite.ts";
-import {
-  countTicks,
-  startTicker,
-  type TickerOptions,
-  type TickReport,
-} from "../../testing/recipes/tickers.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { ENDING_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
-
-const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 
 recipes(redisHarness("node-redis"));
 
@@ -60,74 +49,6 @@ Deno.test("runOnce() leaves no mark behind when the reply to its try is lost", a
   // Else nobody would run this tick, for as long as keepMs.
   await waitUntil("another try gets the lock", async () => (await run()).ran, LONG_TTL_MS / 2);
 });
-
-// As small as a default test must be; a soak runs the figures of the documentation, a tenth of the times.
-const TICKS: Omit<
-  TickerOptions,
-  "spec" | "seed" | "clockMs" | "withTick" | "fromMs" | "firstTick"
-> = IS_SOAK
-  ? { everyMs: 1_500, keepMs: 800, jobMs: 300, blockMs: 100, ticks: 1_000 }
-  : { everyMs: scaled(500), keepMs: scaled(250), jobMs: 100, blockMs: 50, ticks: 4 };
-const PROCESSES = IS_SOAK ? 20 : 3;
-const KILLS = IS_SOAK ? 100 : 0;
-const CLOCK_MS = IS_SOAK ? 200 : 20;
-
-for (const withTick of [true, false]) {
-  const how = withTick ? "with the time of the tick" : "without the time of the tick";
-  Deno.test(`runOnce() runs each tick in one of several processes, ${how}`, async () => {
-    await using server = await startRedis();
-    const counts = await runTicks(server.url, withTick, 0);
-    assertEquals([counts.twice, counts.missed], [[], []]);
-  });
-}
-
-Deno.test({
-  name: "runOnce() runs no tick twice when winners are killed",
-  ignore: KILLS === 0,
-  fn: async () => {
-    await using server = await startRedis();
-    for (const withTick of [true, false]) {
-      const { twice } = await runTicks(server.url, withTick, KILLS);
-      assertEquals(twice, [], "the mark survives its process");
-    }
-  },
-});
-
-async function runTicks(url: string, withTick: boolean, kills: number) {
-  const random = randomFrom("ticks");
-  await using stack = new AsyncDisposableStack();
-  const fromMs = Date.now() + scaled(IS_SOAK ? 20_000 : 2_000);
-  const start = (firstTick: number): Reporter<TickReport> =>
-    stack.use(startTicker({
-      ...TICKS,
-      ...{ spec: specOf(url), withTick, fromMs, firstTick, seed: Math.floor(random() * 2 ** 31) },
-      clockMs: Math.round((random() * 2 - 1) * CLOCK_MS),
-    }));
-  const processes = Array.from({ length: PROCESSES }, () => start(0));
-  const alive = new Set(processes);
-  for (let left = kills; left > 0;) {
-    const winner = [...alive].find(({ reports }) => reports.at(-1)?.what === "runs");
-    if (winner !== undefined && random() < 0.5) {
-      winner.kill("SIGKILL");
-      alive.delete(winner);
-      const fresh = start(Math.ceil((Date.now() - fromMs) / TICKS.everyMs) + 2);
-      processes.push(fresh);
-      alive.add(fresh);
-      left--;
-    }
-    if (Date.now() > fromMs + TICKS.ticks * TICKS.everyMs) break;
-    await pause(10); // Paces a workload: the kills are spread over the run
-  }
-  for (const process of alive) assertEquals(await process.finish(), 0);
-  const counts = countTicks(processes.map(({ reports }) => reports), { ...TICKS, withTick });
-  const { once, twice, missed, outsideRule } = counts;
-  const how = `${PROCESSES} processes, ${withTick ? "with" : "without"} tick, ${kills} kills`;
-  say(
-    `runOnce(), ${how}: ${once} of ${TICKS.ticks} ticks ran once, ${twice.length} twice, ` +
-      `${missed.length} not; ${outsideRule.length} were outside the rule`,
-  );
-  return counts;
-}
 
 /** A log of what several candidates are told, in one order. */
 function candidates() {

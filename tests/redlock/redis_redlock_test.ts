@@ -9,11 +9,13 @@ import {
 } from "@std/assert";
 import { Redis } from "ioredis";
 import RealRedlock from "redlock";
+import Redlock4 from "redlock-4";
 import { acquireAll } from "../../mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { OWN_NONCE, type OwnNonceOptions } from "../../redis/options.ts";
 import { ExecutionError, Lock, Redlock, ResourceLockedError } from "../../redlock/mod.ts";
+import { block } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";
@@ -130,6 +132,25 @@ Deno.test("Redlock.using() extends the lock, and tells a loss by the signal and 
     await assertRejects(() => redlock.using(["a"], 500, async () => {}), Error, "at least 100ms");
   }));
 
+Deno.test("the signal of Redlock.using() reads the clock when an event loop was blocked past the end", () =>
+  withClient(async (_client, redlock) => {
+    const settings = { automaticExtensionThreshold: 100 };
+    await votes(() =>
+      redlock.using(["a"], ENDING_TTL_MS, settings, async (signal) => {
+        assertEquals([signal.aborted, signal.error], [false, undefined]);
+        let isTold = false;
+        signal.addEventListener("abort", () => isTold = signal.aborted);
+        block(ENDING_TTL_MS + 10);
+        assertEquals(signal.aborted, true); // no timer has run
+        assertStringIncludes(String(signal.error), "Lost the lease");
+        await waitUntil("the signal aborts, too", () => isTold);
+        assertStringIncludes(String(signal.reason), "Lost the lease");
+      })
+    );
+    const signal = await redlock.using(["a"], LONG_TTL_MS, (signal) => Promise.resolve(signal));
+    assertEquals([signal.aborted, signal.error], [false, undefined]);
+  }));
+
 Deno.test("Redlock takes over a lock by its value, from another process", () =>
   withClient(async (client, redlock) => {
     const other = new Redlock([client]);
@@ -168,6 +189,16 @@ Deno.test("Redlock refuses several servers, own scripts and bad arguments with t
     await assertRejects(() => redlock.acquire([], 1_000), RangeError, "entries");
   }));
 
+Deno.test("Redlock takes the setting db of a fork if the client has selected that database", () =>
+  withClient(async (client) => {
+    await client.select(2);
+    const redlock = new Redlock([client], { db: 2 } as never);
+    const lock = await redlock.acquire(["a"], LONG_TTL_MS);
+    assertEquals(await client.get("a"), lock.value);
+    assertThrows(() => new Redlock([client], { db: 0 } as never), TypeError, "database 0");
+    await lock.release();
+  }));
+
 Deno.test("Redlock.acquire() leaves no lock behind when the reply is lost", async () => {
   await using server = await startRedis();
   await using proxy = startProxy(server);
@@ -195,27 +226,32 @@ Deno.test("Redlock.acquire() leaves no lock behind when the reply is lost", asyn
   }
 });
 
-Deno.test("Redlock and redlock 5 on the same keys exclude each other", () =>
+Deno.test("Redlock, redlock 5 and redlock 4 on the same keys exclude each other", () =>
   withClient(async (client, redlock) => {
-    const real = new RealRedlock([client as never], { retryCount: -1, retryDelay: 5 });
+    const five = new RealRedlock([client as never], { retryCount: -1, retryDelay: 5 });
+    const four = new Redlock4([client], { retryCount: -1, retryDelay: 5 });
+    const all = { redlock, five, four };
+    const sections = { redlock: 0, five: 0, four: 0 };
     let inside = 0;
     let overlaps = 0;
-    const counts = [0, 0];
-    const work = async (index: number) => {
+    const work = async (who: keyof typeof all) => {
       for (let i = 0; i < SECTIONS; i++) {
-        const lock = index === 0
-          ? await redlock.acquire(["b", "a"], LONG_TTL_MS, WAIT)
-          : await real.acquire(["a", "b"], LONG_TTL_MS);
+        const [first, second] = i % 2 === 0 ? ["a", "b"] : ["b", "a"];
+        const lock = who === "redlock"
+          ? await redlock.acquire([first!, second!], LONG_TTL_MS, WAIT)
+          : await all[who].acquire([first!, second!], LONG_TTL_MS);
         if (++inside > 1) overlaps++;
-        await client.ping(); // meanwhile the other one could enter
+        await client.ping(); // meanwhile another one could enter
         inside--;
-        counts[index]!++;
-        await lock.release();
+        sections[who]++;
+        await (who === "four" ? lock.unlock() : lock.release());
       }
     };
-    await Promise.all([work(0), work(0), work(1), work(1)]);
-    assertEquals([overlaps, counts], [0, [2 * SECTIONS, 2 * SECTIONS]]);
-    say(`Redlock beside redlock 5: ${4 * SECTIONS} critical sections, ${overlaps} overlaps`);
+    const names = ["redlock", "five", "four"] as const;
+    await Promise.all([...names, ...names].map(work));
+    const each = 2 * SECTIONS;
+    assertEquals([overlaps, sections], [0, { redlock: each, five: each, four: each }]);
+    say(`Redlock beside redlock 5 and 4: ${3 * each} critical sections, ${overlaps} overlaps`);
   }));
 
 Deno.test("the calls for several locks share a value: a late grant of one lock is not taken for another", () =>

@@ -9,9 +9,16 @@ import { Mutex } from "redis-semaphore";
 import { createLock, IoredisAdapter } from "redlock-universal";
 import { ioredis } from "../../../redis/clients/ioredis.ts";
 import { RedisLock } from "../../../redis/mod.ts";
+import { Redlock as OurRedlock } from "../../../redlock/mod.ts";
 
 /** The packages that are compared. */
-export const PEERS = ["holdfast", "redlock", "redis-semaphore", "redlock-universal"] as const;
+export const PEERS = [
+  "holdfast",
+  "redlock",
+  "redlock, one line changed",
+  "redis-semaphore",
+  "redlock-universal",
+] as const;
 
 /** One of them. */
 export type Peer = typeof PEERS[number];
@@ -46,7 +53,9 @@ export function openPeer(peer: Peer, client: Redis, options: PeerOptions): PeerL
     case "holdfast":
       return ours(client, options);
     case "redlock":
-      return redlock(client, options);
+      return redlock(new Redlock([client]), options);
+    case "redlock, one line changed":
+      return redlock(new OurRedlock([client]), options);
     case "redis-semaphore":
       return semaphore(client, options);
     case "redlock-universal":
@@ -67,16 +76,15 @@ function ours(client: Redis, { ttlMs, patienceMs }: PeerOptions): PeerLock {
   };
 }
 
-/** By default it tries ten times, for 2 s in total. */
-function redlock(client: Redis, { ttlMs }: PeerOptions): PeerLock {
-  const lock = new Redlock([client]);
+/** By default it tries ten times, for 2 s in total. The program is the same for the package and for ours. */
+function redlock(lock: Redlock | OurRedlock, { ttlMs }: PeerOptions): PeerLock {
   lock.on("error", () => {});
   return {
     hold: (name, body) =>
       lock.using(
         [name],
         ttlMs,
-        (signal) => body({ isMine: () => !signal.aborted, signal: signal as AbortSignal }),
+        (signal: AbortSignal) => body({ isMine: () => !signal.aborted, signal }),
       ),
     ...NOTHING,
   };
