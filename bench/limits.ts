@@ -1,6 +1,7 @@
 /**
  * `deno run -A bench/limits.ts`: ten permits of `RedisLock` (`limit: 10`) beside those of the package
- * `redis-semaphore`, by turns in one run: uncontended, with waiters, their order, and after a holder has died.
+ * `redis-semaphore`, by turns in one run: uncontended, with waiters, their order, under load, and after a holder
+ * has died.
  *
  * @module
  */
@@ -21,6 +22,11 @@ const ROUNDS = 3;
 /** A dead holder blocks its permit for this long. */
 const TTL_MS = 3_000;
 const POLL_MS = 10;
+/** Under load the event loop is blocked for so long, again and again, with this pause in between. */
+const BLOCK_MS = 0.5 * TTL_MS;
+const PAUSE_MS = 50;
+/** A holder keeps its permit for several TTLs then. */
+const BUSY_HOLD_MS = 3 * TTL_MS;
 const NAME = "n";
 
 /** A permit that is held. */
@@ -120,6 +126,37 @@ async function contended({ acquire }: Contender, waiters: number): Promise<strin
     `longest ${at(1)} ms; ${overtaken} overtaken, ${lost} lost`;
 }
 
+/**
+ * The event loop of a process that holds all permits is blocked again and again, for less than the TTL. Meanwhile
+ * another process waits for a permit.
+ */
+async function underLoad(open: typeof ours, url: string): Promise<string> {
+  await using busy = await open(url);
+  const permits = await Promise.all(Array.from({ length: PERMITS }, () => busy.acquire()));
+  const waiter = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", import.meta.filename!, "--wait", busy.name, url],
+    stdout: "piped",
+  }).spawn();
+  const endMs = performance.now() + BUSY_HOLD_MS;
+  while (performance.now() < endMs) {
+    const blockedMs = performance.now() + BLOCK_MS;
+    while (performance.now() < blockedMs);
+    await pause(PAUSE_MS);
+  }
+  const lost = permits.filter((permit) => permit.isLost()).length;
+  const isTaken = (await Promise.race([waiter.output(), pause(0)])) !== undefined;
+  await Promise.all(permits.map((permit) => permit.release()));
+  await waiter.status;
+  return `an event loop blocked for ${BLOCK_MS} ms at a time (TTL ${TTL_MS} ms): ` +
+    `${lost} of ${PERMITS} permits lost${isTaken ? ", one was taken by another process" : ""}`;
+}
+
+/** The process that waits for a permit of a busy one. */
+async function wait(name: string, url: string): Promise<void> {
+  await using contender = await (name === "holdfast" ? ours : theirs)(url);
+  await (await contender.acquire()).release();
+}
+
 async function afterDeath(open: typeof ours, url: string): Promise<string> {
   const dead = await open(url);
   await using next = await open(url);
@@ -141,9 +178,14 @@ async function main(): Promise<void> {
         say(await uncontended(contender));
         for (const waiters of [10, 100]) say(await contended(contender, waiters));
       }
-      if (round === 1) console.log(await afterDeath(open, server.url));
+      if (round > 1) continue;
+      console.log(await underLoad(open, server.url));
+      console.log(await afterDeath(open, server.url));
     }
   }
 }
 
-if (import.meta.main) await main();
+if (import.meta.main) {
+  const [mode, name = "", url = ""] = Deno.args;
+  await (mode === "--wait" ? wait(name, url) : main());
+}

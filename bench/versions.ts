@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import { startRedis } from "./versions/servers.ts";
+import { connectResp, startRedis } from "./versions/servers.ts";
 import { reportCalls, reportCounts, reportCycles, reportPaths } from "./versions/report.ts";
 import { measureRounds, type Pair, WORKLOADS } from "./versions/rounds.ts";
 import { startVersion, type VersionProcess } from "./versions/version_process.ts";
@@ -18,7 +18,8 @@ const DEFAULT_ROUNDS = 15;
 const USAGE = `Usage: deno task bench:versions OLD [--counts | --path] [--calls] [--rounds N]
 
 Compares the Redis locks of an older checkout of this project with those of this tree. Each runs in its
-own process, on a Redis that this command starts. CPU time is printed but has no limit.
+own process, on a Redis that this command starts. Times, of the process and of the scripts in the server,
+are printed but have no limit.
 Exits with 1 if this tree needs more commands, arguments or inner calls for an operation, or allocates
 over 2 % more bytes per cycle; with 2 if an argument is wrong.
 
@@ -111,12 +112,18 @@ async function compareCounts(
 
 /** Each workload has new processes: V8 compiles code for all that it has seen, such as a port in a `Proxy`. */
 async function compareCycles({ rounds, oldTree }: Options, redisUrl: string): Promise<boolean> {
-  console.log("\nBytes and CPU time per cycle of acquire and release, old | new\n");
+  console.log("\nBytes and times per cycle of acquire and release, old | new\n");
+  using connection = await connectResp(redisUrl);
+  const scriptUs = async () => {
+    const info = String(await connection.command("INFO", "commandstats"));
+    const times = info.matchAll(/^cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)/gm);
+    return [...times].reduce((sum, [, us]) => sum + Number(us), 0);
+  };
   const verdicts: boolean[] = [];
   for (const workload of WORKLOADS) {
     await using older = startVersion("old", { tree: oldTree, redisUrl });
     await using newer = startVersion("new", { tree: NEW_TREE, redisUrl });
-    const costs = await measureRounds({ old: older, new: newer }, workload, rounds);
+    const costs = await measureRounds({ old: older, new: newer }, workload, rounds, scriptUs);
     verdicts.push(reportCycles(workload.title, costs));
   }
   return verdicts.every(Boolean);

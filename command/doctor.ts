@@ -14,14 +14,15 @@ import { judgeZooKeeper } from "./doctor/zookeeper.ts";
 
 export const DOCTOR_HELP = `Usage: holdfast doctor [options]
 
-Uses a lock for a moment, looks at how the service is set up, and says what that risks and which
-command cures it. It changes nothing but a lock with a random name.
+Uses a lock for a moment, looks at how the service is set up, and says what that
+risks and which command cures it. It changes only a lock with a random name.
 
   --at URL   where the locks are; HOLDFAST_URL by default
   --json     prints one JSON object per finding
 
-Exits with 0 if all is good, with 1 if something is bad, and with 2 if nothing is bad, but
-something could not be checked: without the right to look, nothing is called good.
+Exits with 0 if all is good, with 1 if something is bad, and with 2 if nothing
+is bad, but something could not be checked: without the right to look, nothing
+is called good.
 
 Example: holdfast doctor --at redis://127.0.0.1`;
 

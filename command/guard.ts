@@ -2,13 +2,13 @@
  * A command that runs under a lease, and ends before anybody else can have the lock.
  *
  * While the lease is renewed, nothing happens. When only `killAfterMs` of it are left, the service has not
- * answered for most of a TTL: the command gets TERM, and at the deadline KILL. A thief does not wait for the
- * deadline, and files and memory have none: there the command gets TERM at the loss, and KILL `killAfterMs`
- * later.
+ * answered for most of a TTL: the command gets TERM, and KILL shortly before the deadline. A thief does not wait
+ * for the deadline, and files and memory have none: there the command gets TERM at the loss, and KILL
+ * `killAfterMs` later.
  *
  * @module
  */
-import { spawn } from "node:child_process";
+import { spawn, type StdioOptions } from "node:child_process";
 import { constants } from "node:os";
 import process from "node:process";
 import type { Lease } from "../core/contract/distributed_lock.ts";
@@ -21,6 +21,11 @@ export const FORWARDED = [
 ] as readonly NodeJS.Signals[];
 /** Those of them after which the command should end. */
 const ENDING: ReadonlySet<string> = new Set(["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]);
+/**
+ * KILL comes this part of `killAfterMs` before the deadline: it takes a moment, and so may this process on a busy
+ * machine, while the others wait for the deadline only.
+ */
+const KILL_EARLY_SHARE = 1 / 10;
 /** How often in ms to look whether a process of the group is left. */
 const GROUP_LOOK_MS = 10;
 /** How often in ms to look whether a lease that a suspension has made unproven is proven again. */
@@ -40,6 +45,17 @@ export interface CommandEnd {
   readonly isTold: boolean;
 }
 
+/** How a command runs. */
+export interface CommandOptions {
+  /** How long it has after TERM, before it is killed. */
+  readonly killAfterMs: number;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** A descriptor of this process that it and its children keep open, as their 3. */
+  readonly inherited: number | null;
+  /** Prints a line for a person. */
+  say(text: string): void;
+}
+
 /**
  * Runs a command in a process group of its own. Resolves when it has ended; if it was told to end, when no
  * process of its group is left: those that go on for `killAfterMs` are killed. What a command leaves behind of
@@ -48,36 +64,34 @@ export interface CommandEnd {
 export async function runUnder(
   lease: Lease,
   command: readonly [string, ...string[]],
-  { killAfterMs, env, say }: {
-    readonly killAfterMs: number;
-    readonly env: Readonly<Record<string, string | undefined>>;
-    /** Prints a line for a person. */
-    say(text: string): void;
-  },
+  { killAfterMs, env, inherited, say }: CommandOptions,
 ): Promise<CommandEnd> {
-  const started = await start(command, env);
-  if (typeof started === "string") {
-    const code = started === "ENOENT" ? 127 : 126;
-    return { code, failure: started, lost: null, isTold: false };
-  }
-  const { pid, ended } = started;
-  const group = new Group(pid, say);
+  let group: Group | undefined;
   let isSignalled = false;
   const listeners = FORWARDED.map((signal) => {
     const forward = () => {
-      group.kill(signal);
+      group?.kill(signal);
       isSignalled ||= ENDING.has(signal);
     };
     return [signal, forward] as const;
   });
+  // Before the command can run: it may ask for a signal at once, which would end this process.
   for (const [signal, listener] of listeners) process.on(signal, listener);
-  const watch = new LeaseWatch(lease, killAfterMs, (signal) => group.kill(signal));
+  let watch: LeaseWatch | undefined;
   try {
+    const started = await start(command, env, inherited);
+    if (typeof started === "string") {
+      const code = started === "ENOENT" ? 127 : 126;
+      return { code, failure: started, lost: null, isTold: false };
+    }
+    const { pid, ended } = started;
+    const running = group = new Group(pid, say);
+    watch = new LeaseWatch(lease, killAfterMs, (signal) => running.kill(signal));
     const code = await ended;
     if (watch.isTold || isSignalled) await group.end(killAfterMs);
     return { code, lost: watch.lost, isTold: watch.isTold };
   } finally {
-    watch.end();
+    watch?.end();
     for (const [signal, listener] of listeners) process.off(signal, listener);
   }
 }
@@ -85,11 +99,14 @@ export async function runUnder(
 /** Starts a command; resolves with the code of the system's error if it cannot be started. */
 function start(
   [program, ...args]: readonly [string, ...string[]],
-  env: Readonly<Record<string, string | undefined>>,
+  env: CommandOptions["env"],
+  inherited: number | null,
 ): Promise<string | { readonly pid: number; readonly ended: Promise<number> }> {
+  const stdio: StdioOptions = ["inherit", "inherit", "inherit"];
+  if (inherited !== null) stdio.push(inherited);
   return new Promise((resolve) => {
     try {
-      const child = spawn(program, args, { detached: true, stdio: "inherit", env });
+      const child = spawn(program, args, { detached: true, stdio, env });
       const ended = new Promise<number>((resolve) => {
         child.once("exit", (code, signal) => resolve(code ?? 128 + constants.signals[signal!]));
       });
@@ -168,9 +185,12 @@ class LeaseWatch {
   }
 
   #look(): void {
-    const leftMs = this.#lease.remainingMs;
+    const leftMs = this.#lease.remainingMs; // 0 while a suspension makes it unproven
+    const earlyMs = this.#killAfterMs * KILL_EARLY_SHARE;
     if (leftMs > 0 && leftMs <= this.#killAfterMs) this.#tell();
-    const nextMs = leftMs > this.#killAfterMs ? leftMs - this.#killAfterMs : UNPROVEN_LOOK_MS;
+    if (leftMs > 0 && leftMs <= earlyMs) this.#kill("SIGKILL");
+    const stepMs = [this.#killAfterMs, earlyMs].find((stepMs) => leftMs > stepMs);
+    const nextMs = stepMs === undefined ? UNPROVEN_LOOK_MS : leftMs - stepMs;
     this.#timer = setTimeout(() => this.#look(), Math.min(Math.ceil(nextMs), MAX_TIMER_MS));
   }
 

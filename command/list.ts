@@ -4,7 +4,8 @@
  * @module
  */
 import { parseArgs } from "node:util";
-import type { DistributedLock, ListableLock } from "../core/contract/distributed_lock.ts";
+import { isListable } from "../core/contract/call_options.ts";
+import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 import { notSupported } from "../core/contract/options.ts";
 import { UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT } from "./command.ts";
@@ -12,8 +13,9 @@ import { asJson, describeHolder, printable } from "./snapshot.ts";
 
 export const LIST_HELP = `Usage: holdfast list [options] [PREFIX]
 
-Prints the locks whose names begin with PREFIX, a line for each: who holds it, and how many wait.
-On Redis it walks all keys of the server, and needs the right to SCAN.
+Prints the locks whose names begin with PREFIX, a line for each: who holds it,
+and how many wait. On Redis it walks all keys of the server, and needs the right
+to SCAN.
 
   --at URL   where the locks are; HOLDFAST_URL by default
   --json     prints one JSON object for each lock, as show does
@@ -58,8 +60,4 @@ async function line(locks: DistributedLock, name: string, isJson: boolean): Prom
   const state = first === undefined ? "free" : `held by ${describeHolder(first)}${more}`;
   const waiting = waiterCount === 0 ? "" : `, ${waiterCount} waiting`;
   return `${printable(name)}  ${state}${waiting}`;
-}
-
-function isListable(locks: DistributedLock): locks is ListableLock {
-  return locks.capabilities.list;
 }

@@ -5,111 +5,12 @@
  * @module
  */
 // deno-lint-ignore-file no-console -- this is a command
-import { hostname } from "node:os";
 import process from "node:process";
-import { LeaseLostError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
-import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
-import { parseLockUrl } from "../open/lock_url.ts";
-import { openLock } from "../open/mod.ts";
-import { UsageError } from "./arguments.ts";
-import { type CommandContext, EXIT } from "./command.ts";
-import { doctor, DOCTOR_HELP } from "./doctor.ts";
-import { list, LIST_HELP } from "./list.ts";
-import { release, RELEASE_HELP } from "./release.ts";
-import { run, RUN_HELP } from "./run.ts";
-import { show, SHOW_HELP } from "./show.ts";
+import { runCommandLine } from "./command_line.ts";
 
-const HELP = `Usage: holdfast COMMAND [options]
-
-  run NAME -- COMMAND   runs a command while it holds the lock NAME
-  show NAME             prints who holds a lock, and who waits for it
-  list [PREFIX]         prints the locks, and who holds each
-  release --steal NAME  takes a lock from its holder, and frees it
-  doctor                judges how the service is set up
-
-The locks are where --at or HOLDFAST_URL says: redis://…, zookeeper://…, file:///dir.
-holdfast COMMAND --help explains the options of a command.`;
-
-const COMMANDS = {
-  run: { main: run, help: RUN_HELP },
-  show: { main: show, help: SHOW_HELP },
-  list: { main: list, help: LIST_HELP },
-  release: { main: release, help: RELEASE_HELP },
-  doctor: { main: doctor, help: DOCTOR_HELP },
-} as const;
-
-const context: CommandContext = {
-  url(at) {
-    const url = at ?? process.env.HOLDFAST_URL;
-    if (url === undefined || url === "") {
-      throw new UsageError("say where the locks are: --at URL, or HOLDFAST_URL in the environment");
-    }
-    if (/^memory:/i.test(url)) throw new UsageError("no other process sees memory: take file:");
-    return url;
-  },
-  async withLocks(url, work, label) {
-    const onWarning = (message: string) => context.say(message);
-    const own = label ?? `${hostname()}-${process.pid}`.slice(-MAX_LABEL_LENGTH);
-    const isLabelled = label === undefined && parseLockUrl(url).query.has("label");
-    const locks = await openLock(url, { onWarning, ...isLabelled ? {} : { label: own } });
-    try {
-      return await work(locks);
-    } finally {
-      await locks[Symbol.asyncDispose]();
-    }
-  },
-  say: (text) => console.error(`holdfast: ${text}`),
+const code = runCommandLine(process.argv.slice(2), {
+  url: process.env.HOLDFAST_URL,
+  say: (text) => console.error(text),
   print: (text) => console.log(text),
-};
-
-/** Runs the command that the arguments name. Resolves with the exit code. */
-async function main([name = "--help", ...args]: readonly string[]): Promise<number> {
-  if (name === "--help" || name === "-h") {
-    context.print(HELP);
-    return EXIT.ok;
-  }
-  try {
-    if (!Object.hasOwn(COMMANDS, name)) {
-      throw new UsageError(`there is no command ${hidden(name, "like that")}`);
-    }
-    const command = COMMANDS[name as keyof typeof COMMANDS];
-    const own = args.slice(0, args.indexOf("--") === -1 ? args.length : args.indexOf("--"));
-    if (own.includes("--help")) {
-      context.print(command.help);
-      return EXIT.ok;
-    }
-    return await command.main(args, context);
-  } catch (error) {
-    return report(error, Object.hasOwn(COMMANDS, name) ? `${name} ` : "");
-  }
-}
-
-/** A text, or another one if it may hold a URL, in which there may be a password. */
-function hidden(text: string, instead: string): string {
-  return text.includes("://") ? instead : text;
-}
-
-/** Prints an error. Returns the exit code for it. */
-function report(error: unknown, command: string): number {
-  const { code, message, name } = error as {
-    readonly code?: unknown;
-    readonly message?: string;
-    readonly name?: string;
-  };
-  const isParsing = `${code}`.startsWith("ERR_PARSE_ARGS");
-  const isUsage = isParsing || error instanceof UsageError || error instanceof TypeError ||
-    error instanceof RangeError;
-  if (isUsage) {
-    const what = message ?? "";
-    const text = isParsing ? hidden(what, "an argument is not understood: is --at missing?") : what;
-    context.say(`${text}\nTry: holdfast ${command}--help`);
-    return EXIT.usage;
-  }
-  context.say(message ?? String(error));
-  if (error instanceof LockUnavailableError) return EXIT.unavailable;
-  if (error instanceof LeaseLostError) return EXIT.lost;
-  const isRefused = error instanceof LockSetupError || name === "NotSupportedError";
-  return isRefused ? EXIT.setup : EXIT.failed;
-}
-
-main(process.argv.slice(2)).then((code) => process.exitCode = code);
+});
+code.then((code) => process.exitCode = code);

@@ -12,15 +12,16 @@ import { type CommandContext, EXIT } from "./command.ts";
 
 export const RELEASE_HELP = `Usage: holdfast release --steal [options] NAME
 
-Takes the lock NAME from all of its holders, and frees it for the first waiter. That stops no work
-at once: a holder learns of it at its next renewal. End it first, or let fencing tokens stop it.
+Takes the lock NAME from all of its holders, and frees it for the first waiter.
+That stops no work at once: a holder learns of it at its next renewal. End it
+first, or let fencing tokens stop it.
 
   --steal    required: the lock is somebody else's
   --yes      does not ask first
   --at URL   where the locks are; HOLDFAST_URL by default
 
-Exits with 0 if the lock is free or its next waiter's, with 1 if the answer was no, and with 78
-where locks cannot be stolen (ZooKeeper, files).
+Exits with 0 if the lock is free or its next waiter's, with 1 if the answer was
+no, and with 78 where locks cannot be stolen (ZooKeeper, files).
 
 Example: holdfast release --steal --at redis://127.0.0.1 nightly-report`;
 

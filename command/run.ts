@@ -8,6 +8,7 @@ import process from "node:process";
 import { parseArgs } from "node:util";
 import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LockTimeoutError } from "../core/contract/errors.ts";
+import { descriptorOfLock } from "../file/lock_descriptor.ts";
 import { readDuration, readNumber, UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT, withOption } from "./command.ts";
 import { runUnder } from "./guard.ts";
@@ -22,25 +23,25 @@ const KILL_AFTER_MS = 2_000;
 
 export const RUN_HELP = `Usage: holdfast run [options] NAME -- COMMAND [ARGUMENT ...]
 
-Waits for the lock NAME, runs COMMAND while it holds it, and exits as COMMAND does.
+Waits for the lock NAME, runs COMMAND under it, and exits as COMMAND does.
 
   --at URL          where the locks are; HOLDFAST_URL by default
-  --wait 30s        exit with 75 if the lock is busy for so long; waits forever by default
+  --wait 30s        exit with 75 if it is busy for so long; forever by default
   --no-wait         exit with 75 if the lock is busy
   -E CODE           exit with CODE instead of 75
-  --shared          holds the lock beside other shared holders (Redis, ZooKeeper)
+  --shared          holds it beside other shared holders (Redis, ZooKeeper)
   --limit N         the same, with at most N holders (Redis)
-  --ttl 10s         how long a dead holder blocks the lock (Redis, ZooKeeper)
-  --kill-after 2s   how long COMMAND has to end once it was told to; at most half of the lease
-  --label TEXT      shown to those who ask for the holder; host and process id by default
+  --ttl 10s         how long a dead holder blocks it (Redis, ZooKeeper)
+  --kill-after 2s   COMMAND's time to end once told; at most half of the lease
+  --label TEXT      shown to those who ask; host and process id by default
 
-COMMAND finds the lock's name in HOLDFAST_NAME and the fencing token in HOLDFAST_TOKEN. If the
-service does not answer, it gets TERM in time, and KILL before anybody else can have the lock:
-holdfast then exits with 76. If holdfast itself is killed by force or frozen, COMMAND goes on.
+COMMAND finds the name in HOLDFAST_NAME, the fencing token in HOLDFAST_TOKEN.
+If the service does not answer, it gets TERM in time, and KILL before anybody
+else can have the lock: the code is then 76. If holdfast itself is killed by
+force or frozen, COMMAND goes on: on files with the lock, elsewhere without it.
+Codes: 64 wrong arguments, 69 no service, 78 service refuses, 127 no COMMAND.
 
-Other codes: 64 wrong arguments, 69 service out of reach, 78 service refuses, 127 no such command.
-
-Example: holdfast run --at redis://127.0.0.1 --no-wait nightly-report -- ./report.sh`;
+Example: holdfast run --at redis://127.0.0.1 --no-wait nightly -- ./report.sh`;
 
 /** Runs it. Resolves with the exit code. */
 export async function run(args: readonly string[], context: CommandContext): Promise<number> {
@@ -123,7 +124,9 @@ async function runCommand(
   const { name, fencingToken } = lease;
   const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${fencingToken}` };
   const { say } = context;
-  const end = await runUnder(lease, command, { killAfterMs, env, say });
+  // On files, the command keeps the lock even if this process is killed by force.
+  const inherited = lease.remainingMs === Infinity ? descriptorOfLock(name) : null;
+  const end = await runUnder(lease, command, { killAfterMs, env, inherited, say });
   const { code, failure, lost, isTold } = end;
   if (failure !== undefined) {
     say(`cannot run ${command[0]} (${failure}): is it installed, and may this user run it?`);

@@ -11,7 +11,8 @@ import { asJson, describeHolder, seconds } from "./snapshot.ts";
 
 export const SHOW_HELP = `Usage: holdfast show [options] NAME
 
-Prints who holds the lock NAME, and who waits for it. Exits with 0, also if the lock is free.
+Prints who holds the lock NAME, and who waits for it. Exits with 0, also if the
+lock is free.
 
   --at URL   where the locks are; HOLDFAST_URL by default
   --json     prints one JSON object

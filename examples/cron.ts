@@ -12,11 +12,11 @@
 // deno-lint-ignore-file no-console -- this is a command
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { openLock } from "@holdfast/lock/open";
 import { runOnce } from "@holdfast/lock/recipes";
-import { chooseBackend, openLock } from "./open_lock.ts";
 
 const USAGE = `Runs a job once per tick, however many of these processes there are.
-The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
+The locks are in files of this user, or where HOLDFAST_URL says.
 
   --every-ms N   the period (5000 by default)
   --slow-ms N    pretend that this process's clock is late by this much (0 by default)
@@ -34,11 +34,11 @@ async function main(): Promise<void> {
   const everyMs = Number(values["every-ms"]);
   const keepMs = Math.round(everyMs / 2);
   const now = () => Date.now() - Number(values["slow-ms"]);
-  await using open = await openLock(chooseBackend());
+  await using locks = await openLock(Deno.env.get("HOLDFAST_URL") ?? "file:");
   for (;;) {
     await pause(everyMs - now() % everyMs);
     const tick = new Date(Math.round(now() / everyMs) * everyMs); // timers can be early as well as late
-    const ticked = runOnce(open.locks, "cron:report", { keepMs, tick }, async (lease) => {
+    const ticked = runOnce(locks, "cron:report", { keepMs, tick }, async (lease) => {
       lease.throwIfLost();
       console.log(`${tick.toISOString()} report under token ${lease.fencingToken}`);
       await Promise.resolve(); // your job: pass it lease.signal, and pass the token to the resource that it writes to

@@ -9,15 +9,14 @@
 import { type BackendName, type DemoOptions, readArguments, USAGE } from "./demo/arguments.ts";
 import { check, type Run } from "./demo/checks.ts";
 import { openInterruption, unlessAborted } from "./demo/interruption.ts";
+import { drawRun } from "./demo/picture.ts";
 import type { Screen } from "./demo/progress.ts";
 import { report } from "./demo/report.ts";
 import { runLocked, runUnlocked } from "./demo/runs.ts";
 import { counted } from "./demo/words.ts";
-import type { Backend } from "./open_lock.ts";
 
-/** Not literals in `import()`: a run that needs neither servers nor a picture downloads no packages. */
+/** Not a literal in `import()`: a run that needs no servers downloads no packages. */
 const SERVER_MODULE: string = "./demo/server.ts";
-const PICTURE_MODULE: string = "./demo/picture.ts";
 
 const SCREEN: Screen = {
   isTerminal: Deno.stdout.isTerminal(),
@@ -54,8 +53,8 @@ async function show(options: DemoOptions, signal: AbortSignal): Promise<boolean>
   const dir = await Deno.makeTempDir({ prefix: "holdfast-demo-" });
   resources.defer(() => Deno.remove(dir, { recursive: true }));
   console.log(intention(options));
-  const backend = await openBackend(options, dir, resources, signal);
-  const setting = { options, dir, backend, screen: SCREEN, signal };
+  const lockUrl = await openPlace(options, dir, resources, signal);
+  const setting = { options, dir, lockUrl, screen: SCREEN, signal };
   const run = await runLocked(setting);
   const contrast = await runUnlocked(setting);
   const findings = check(run, contrast);
@@ -66,9 +65,8 @@ async function show(options: DemoOptions, signal: AbortSignal): Promise<boolean>
 
 /** Draws the run into a file. */
 async function writePicture(file: string, backend: BackendName, run: Run): Promise<void> {
-  const { drawPicture }: typeof import("./demo/picture.ts") = await import(PICTURE_MODULE);
   const title = `${counted(run.workers, "worker")} share one ${backend} lock`;
-  await Deno.writeTextFile(file, await drawPicture(run, title));
+  await Deno.writeTextFile(file, drawRun(run, title));
   console.log(`\nThe picture is in ${file}`);
 }
 
@@ -80,17 +78,17 @@ function intention({ backend, workers, rounds }: DemoOptions): string {
   return `Holdfast demo: ${run}\n${workersAre}`;
 }
 
-/** The place of the locks; `null` for memory locks, which exist only within their process. */
-async function openBackend(
+/** The URL of the locks; `null` for memory locks, which exist only within their process. */
+async function openPlace(
   { backend, url, isInstallRefused }: DemoOptions,
   dir: string,
   resources: AsyncDisposableStack,
   signal: AbortSignal,
-): Promise<Backend | null> {
+): Promise<string | null> {
   if (backend === "memory") return null;
-  if (backend === "file") return { kind: "file", dir: `${dir}/locks` };
+  if (backend === "file") return `file://${dir}/locks`;
   // An aborted start leaves nothing behind: a server that we start ends with this process.
   const { openServer }: typeof import("./demo/server.ts") = await import(SERVER_MODULE);
   const opening = openServer({ kind: backend, url, isInstallRefused }, (line) => console.log(line));
-  return resources.use(await unlessAborted(opening, signal)).backend;
+  return resources.use(await unlessAborted(opening, signal)).lockUrl;
 }

@@ -12,12 +12,12 @@
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { openLock } from "@holdfast/lock/open";
 import { lead, type LeaderChange } from "@holdfast/lock/recipes";
 import { FencedStore } from "./fenced_store.ts";
-import { chooseBackend, openLock } from "./open_lock.ts";
 
 const USAGE = `Leads, or waits for its turn. The leader keeps writing its process id to a database.
-The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
+The locks are in files of this user, or where HOLDFAST_URL says.
 
   --db FILE     where to write (in the temporary directory by default)
   --every-ms N  how often to write (200 by default)
@@ -37,13 +37,13 @@ async function main(): Promise<void> {
     Deno.addSignalListener(name, () => stop.abort());
   }
   using store = new FencedStore(values.db);
-  await using open = await openLock(chooseBackend());
+  await using locks = await openLock(Deno.env.get("HOLDFAST_URL") ?? "file:");
   const onChange = (change: LeaderChange) => {
     if (change.state === "waiting") console.log("Waiting to lead");
     if (change.state === "leading") console.log(`Leading under token ${change.lease.fencingToken}`);
     if (change.state === "lost" && !stop.signal.aborted) console.log(String(change.reason));
   };
-  await lead(open.locks, "leader", async (lease, signal) => {
+  await lead(locks, "leader", async (lease, signal) => {
     while (!signal.aborted) {
       lease.throwIfLost(); // after a suspension, the signal may not have aborted yet
       if (!store.write("leader", `${Deno.pid}`, lease.fencingToken)) break; // a later leader has written

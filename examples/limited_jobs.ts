@@ -12,10 +12,10 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { DistributedLock } from "@holdfast/lock";
-import { chooseBackend, openLock } from "./open_lock.ts";
+import { openLock } from "@holdfast/lock/open";
 
 const USAGE = `Runs jobs, of which only some may run at the same time in all processes together.
-The lock is kept in the Redis that REDIS_URL names.
+The locks are on Redis, where HOLDFAST_URL says: redis://127.0.0.1.
 
   --limit N    how many jobs may run at the same time (3 by default)
   --jobs N     how many jobs this process has (10 by default)
@@ -47,9 +47,9 @@ async function main(): Promise<void> {
     },
   });
   if (values.help) return console.log(USAGE);
-  await using open = await openLock(chooseBackend());
+  await using locks = await openLock(Deno.env.get("HOLDFAST_URL") ?? "file:");
   const run = async (_: unknown, i: number) => {
-    await runLimited(open.locks, Number(values.limit), async (signal) => {
+    await runLimited(locks, Number(values.limit), async (signal) => {
       console.log(`Began ${i}`);
       await pause(Number(values.ms), undefined, { signal });
       console.log(`Ended ${i}`);

@@ -14,10 +14,10 @@ import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { DistributedLock } from "@holdfast/lock";
-import { chooseBackend, openLock } from "./open_lock.ts";
+import { openLock } from "@holdfast/lock/open";
 
 const USAGE = `Reads a catalog of two files that all processes share, again and again.
-The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
+The locks are in files of this user, or where HOLDFAST_URL says.
 
   --write        renew the catalog instead
   --every-ms N   the pause between two reads or two writes (1000 by default)
@@ -65,10 +65,10 @@ async function main(): Promise<void> {
   });
   if (values.help) return console.log(USAGE);
   await mkdir(values.dir, { recursive: true });
-  await using open = await openLock(chooseBackend());
+  await using locks = await openLock(Deno.env.get("HOLDFAST_URL") ?? "file:");
   for (;;) {
-    if (values.write) console.log(`Wrote ${await writeCatalog(open.locks, values.dir)}`);
-    else console.log(`Read ${await readCatalog(open.locks, values.dir)}`);
+    if (values.write) console.log(`Wrote ${await writeCatalog(locks, values.dir)}`);
+    else console.log(`Read ${await readCatalog(locks, values.dir)}`);
     await pause(Number(values["every-ms"]));
   }
 }

@@ -5,10 +5,10 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { DistributedLock } from "@holdfast/lock";
+import { openLock } from "@holdfast/lock/open";
 import { deposit, readAccount, writeAccount, writeFenced } from "./account.ts";
 import { openChannel } from "./demo/channel.ts";
 import { type Job, nowMs, restMs, type Say, workMs } from "./demo/job.ts";
-import { openLock } from "./open_lock.ts";
 
 const MAX_WAIT_MS = 60_000;
 
@@ -48,14 +48,14 @@ export async function workWithoutLock(job: Job, say: Say): Promise<void> {
 
 async function main(): Promise<void> {
   await using channel = await openChannel();
-  const { job, backend } = channel.task;
-  if (backend === null) {
+  const { job, lockUrl } = channel.task;
+  if (lockUrl === null) {
     await channel.start();
     return await workWithoutLock(job, channel.say);
   }
-  await using open = await openLock(backend);
+  await using locks = await openLock(lockUrl);
   await channel.start();
-  await workUnderLock(open.locks, job, channel.say);
+  await workUnderLock(locks, job, channel.say);
 }
 
 if (import.meta.main) await main();

@@ -38,7 +38,7 @@ import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/gra
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
+import { LocalQueue, termsOf, type Turn } from "../core/lease/local_queue.ts";
 import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { FakeClock } from "./fake_clock.ts";
 import {
@@ -226,10 +226,8 @@ export class FakeLock implements DistributedLock {
     const turn = steal ? this.#seize(name) : this.#queue.tryEnter(name, { mode });
     if (turn === null) {
       throw new LockError(
-        `Cannot hold lock ${
-          JSON.stringify(name)
-        } elsewhere: somebody holds it; release it, or pass ` +
-          "'steal: true'",
+        `Cannot hold lock ${JSON.stringify(name)} elsewhere: somebody holds it; ` +
+          "release it, or pass 'steal: true'",
         name,
       );
     }
@@ -597,8 +595,4 @@ function isOver(lease: ManagedLease): boolean {
   } catch (error) {
     return lease.signal.aborted || (error as LockError).code === "ERR_LEASE_RELEASED";
   }
-}
-
-function termsOf(options: AcquireOptions): Terms {
-  return { mode: modeOf(options), limit: options.limit };
 }

@@ -15,7 +15,7 @@
  *
  * @module
  */
-import { CallSignal } from "../core/time/abort_watch.ts";
+import { callSignal } from "../core/time/abort_watch.ts";
 import {
   ACQUIRE_OPTIONS,
   readAcquireOptions,
@@ -35,7 +35,7 @@ import type {
   RequestMethod,
   WaitInfo,
 } from "../core/contract/distributed_lock.ts";
-import { Calls } from "../core/lease/calls.ts";
+import { Calls, isPlain, isPlainTry } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import {
@@ -150,13 +150,14 @@ export class FileLock implements ListableLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    return await this.#calls.acquire(name, this.#read(name, options));
+    const read = this.#read(name, options);
+    return isPlain(read) ? await this.#wait(name, read) : await this.#calls.acquire(name, read);
   }
 
   /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
   async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     options.signal?.throwIfAborted();
-    const call = new CallSignal(options.signal, this.#lifetime.ended);
+    const call = callSignal(options.signal, this.#lifetime.ended);
     const { signal } = call;
     const { label = this.#lifetime.label, onWait } = options;
     let last: WaitInfo = {};
@@ -218,7 +219,9 @@ export class FileLock implements ListableLock {
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    return await this.#calls.tryAcquire(name, this.#read(name, options));
+    const read = this.#read(name, options);
+    if (isPlainTry(read)) return await this.#tryOnce(name, read);
+    return await this.#calls.tryAcquire(name, read);
   }
 
   async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {

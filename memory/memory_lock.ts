@@ -26,12 +26,12 @@ import type {
   RequestMethod,
 } from "../core/contract/distributed_lock.ts";
 import { instant } from "../core/time/clock.ts";
-import { Calls } from "../core/lease/calls.ts";
+import { Calls, isPlain, isPlainTry } from "../core/lease/calls.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime, STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import { LinkedSet } from "../core/lease/linked_set.ts";
-import { LocalQueue, type Terms, type Turn } from "../core/lease/local_queue.ts";
+import { LocalQueue, termsOf, type Turn } from "../core/lease/local_queue.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
@@ -108,7 +108,8 @@ export class MemoryLock implements ListableLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    return await this.#calls.acquire(name, this.#read(name, options));
+    const read = this.#read(name, options);
+    return isPlain(read) ? await this.#wait(name, read) : await this.#calls.acquire(name, read);
   }
 
   async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
@@ -132,7 +133,9 @@ export class MemoryLock implements ListableLock {
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    return await this.#calls.tryAcquire(name, this.#read(name, options));
+    const read = this.#read(name, options);
+    if (isPlainTry(read)) return await this.#tryOnce(name, read);
+    return await this.#calls.tryAcquire(name, read);
   }
 
   async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {
@@ -233,13 +236,6 @@ export class MemoryLock implements ListableLock {
     held.add(lease);
     return lease;
   }
-}
-
-const EXCLUSIVE: Terms = { mode: "exclusive" };
-
-function termsOf(options: AcquireOptions): Terms {
-  const mode = modeOf(options);
-  return mode === "exclusive" ? EXCLUSIVE : { mode, limit: options.limit };
 }
 
 function described({ mode, ownerId, fencingToken, remainingMs }: ManagedLease): LockHolder {

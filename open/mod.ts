@@ -5,7 +5,7 @@
  * ```ts
  * import { openLock } from "@holdfast/lock/open";
  *
- * await using locks = await openLock(Deno.env.get("LOCK_URL") ?? "memory:");
+ * await using locks = await openLock(Deno.env.get("HOLDFAST_URL") ?? "memory:");
  * await using lease = await locks.acquire("orders:42");
  * lease.throwIfLost();
  * ```

@@ -7,6 +7,7 @@ import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 import { readTable } from "../core/contract/options.ts";
 import { bad, type LockUrl, parseLockUrl } from "./lock_url.ts";
 import { OPEN_LOCK_OPTIONS, type OpenLockOptions } from "./options.ts";
+import { loadZooKeeper } from "./zookeeper_module.ts";
 
 /** What the module of a scheme exports. */
 interface Opener {
@@ -22,7 +23,7 @@ const OPENERS: Readonly<Record<string, () => Promise<Opener>>> = {
   "rediss+cluster": REDIS,
   "redis+sentinel": REDIS,
   "rediss+sentinel": REDIS,
-  "zookeeper": () => import("./zookeeper.ts"),
+  "zookeeper": loadZooKeeper,
   "file": () => import("./file.ts"),
   "memory": () => import("./memory.ts"),
 };
@@ -70,7 +71,7 @@ const OPENERS: Readonly<Record<string, () => Promise<Opener>>> = {
  * import { openLock } from "@holdfast/lock/open";
  * import { assertEquals } from "@std/assert";
  *
- * await using locks = await openLock(Deno.env.get("LOCK_URL") ?? "memory:", { label: "billing" });
+ * await using locks = await openLock(Deno.env.get("HOLDFAST_URL") ?? "memory:", { label: "billing" });
  * assertEquals(await locks.request("orders:42", () => "done"), "done");
  * ```
  */

@@ -28,7 +28,7 @@
  * @module
  */
 import { abortable, deadlineMs, type Instant, pause } from "../core/time/clock.ts";
-import type { WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 import type {
   Grant,
@@ -41,20 +41,19 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { outside, type Traced } from "../core/lease/tracing.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
-import type { HeldLeases, Holder, KnownGrant } from "./held_leases.ts";
+import type { HeldLeases, Holder } from "./held_leases.ts";
 import {
   type Ask,
   ASK_LIFE_MS,
   type AskAnswer,
   type AskMode,
-  leaseMode,
   type Queued,
   type Refused,
   TOMBSTONE_MS,
 } from "./protocol/wire.ts";
 import type { AskTurn, CommandWindow } from "./protocol/command_window.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
-import { classifyFailure, refusalOf } from "./protocol/failures.ts";
+import { refusalOf, refusedForGood } from "./protocol/failures.ts";
 import { hasSameOwnerId, type LockKeys } from "./protocol/keys.ts";
 import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
 import { type AskSent, claimStartMs } from "./protocol/server_clocks.ts";
@@ -81,6 +80,7 @@ export interface CallContext {
 export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" | "isWanted"> {
   readonly name: string;
   readonly ownerId: string;
+  readonly leaseMode: LockMode;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
   readonly outlivesDisposal: boolean;
@@ -117,6 +117,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly value: string;
   readonly ttlMs: number;
   readonly mode: AskMode;
+  readonly leaseMode: LockMode;
   readonly limit: number | null;
   readonly victimDigest: string;
   readonly inbox: Ask["inbox"];
@@ -165,6 +166,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.value = terms.value;
     this.ttlMs = terms.ttlMs;
     this.mode = terms.mode;
+    this.leaseMode = terms.leaseMode;
     this.limit = terms.limit;
     this.victimDigest = terms.victimDigest;
     this.inbox = context.waiters.inbox;
@@ -298,7 +300,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (state !== "granted") return;
     // `onGrant()` ends an earlier lease of this owner id: then a clean-up must not free the lock.
     if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
-    held.onGrant(lock, this.#granted(answer.fencingToken));
+    held.onGrant(lock, this, answer.fencingToken);
     if (this.mode !== "steal") waiters.onAnsweredGrant(this, answer.otherWaiters);
   }
 
@@ -482,21 +484,17 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     const { engine, held } = this.#context;
-    const granted = this.#granted(fencingToken);
-    if (held.hasLater(this.keys.lock, granted)) return;
+    if (held.hasLater(this.keys.lock, this, fencingToken)) return;
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
     const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
-    const grant: Grant = { ...this.#terms, ...granted, sent, startMs, ttlMs, validMs };
+    const times = { sent, startMs, ttlMs, validMs };
+    const grant: Grant = { ...this.#terms, mode: this.leaseMode, fencingToken, ...times };
     const lease = engine.open(grant, this);
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
     held.add(this.keys.lock, this, lease);
     this.#enter("over");
-  }
-
-  #granted(fencingToken: bigint): KnownGrant {
-    return { value: this.value, mode: leaseMode(this.limit), fencingToken };
   }
 
   onLaterGrant(value: string): void {
@@ -599,11 +597,4 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
 function remaining(leftMs: number): Pick<WaitInfo, "remainingMs"> {
   return leftMs < 0 ? {} : { remainingMs: leftMs };
-}
-
-function refusedForGood(cause: unknown): ReleaseAnswer | null {
-  const { kind, reason } = classifyFailure(cause);
-  if (kind !== "refused") return null;
-  const consequence = "Until its TTL is over, the lock stays held";
-  return { state: "refused", reason: `Redis refuses: ${reason}. ${consequence}`, cause };
 }

@@ -8,17 +8,15 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LockMode } from "../core/contract/distributed_lock.ts";
 import type { RedisClient } from "./client.ts";
 
-export interface Holder {
+/** The owner value that was granted a lock, and how. */
+export interface Grantee {
   readonly value: string;
-  /** Another owner value was granted the lock after this one. */
-  onLaterGrant(value: string): void;
+  readonly leaseMode: LockMode;
 }
 
-/** A grant of a lock. */
-export interface KnownGrant {
-  readonly value: string;
-  readonly mode: LockMode;
-  readonly fencingToken: bigint;
+export interface Holder extends Grantee {
+  /** Another owner value was granted the lock after this one. */
+  onLaterGrant(value: string): void;
 }
 
 interface HeldLease {
@@ -48,13 +46,13 @@ export class HeldLeases {
   }
 
   /** The lock was granted. The leases here that an earlier grant has, and that cannot share it, are stolen. */
-  onGrant(lockKey: string, { value, mode, fencingToken }: KnownGrant): void {
+  onGrant(lockKey: string, { value, leaseMode }: Grantee, fencingToken: bigint): void {
     const { exclusive, shared } = this.#all;
     const held = exclusive.get(lockKey);
     if (held !== undefined && held.holder.value !== value) {
       if (held.lease.fencingToken < fencingToken) held.holder.onLaterGrant(value);
     }
-    if (mode === "shared" || shared.size === 0) return;
+    if (leaseMode === "shared" || shared.size === 0) return;
     for (const { holder, lease } of [...(shared.get(lockKey)?.values() ?? [])]) {
       if (lease.fencingToken < fencingToken) holder.onLaterGrant(value);
     }
@@ -82,30 +80,21 @@ export class HeldLeases {
   }
 
   /** Whether a later grant than this one, which could not share the lock with it, has a lease here. */
-  hasLater(lockKey: string, { mode, fencingToken }: Omit<KnownGrant, "value">): boolean {
+  hasLater(lockKey: string, { leaseMode }: Grantee, fencingToken: bigint): boolean {
     const isLater = ({ lease }: HeldLease) =>
       lease.fencingToken > fencingToken && lease.remainingMs > 0;
     const last = this.#all.exclusive.get(lockKey);
     if (last !== undefined && isLater(last)) return true;
-    if (mode === "shared" || this.#all.shared.size === 0) return false;
+    if (leaseMode === "shared" || this.#all.shared.size === 0) return false;
     return [...(this.#all.shared.get(lockKey)?.values() ?? [])].some(isLater);
   }
 
-  /** Adds a lease that was just opened. A later grant may have been answered since: then it is stolen. */
+  /** Adds a lease that was just opened, as no later grant has one. */
   add(lockKey: string, holder: Holder, lease: ManagedLease): void {
     const { exclusive, shared } = this.#all;
-    const { mode, fencingToken } = lease;
-    const last = exclusive.get(lockKey);
-    const isFirst = last === undefined && shared.size === 0;
-    if (!isFirst) {
-      const grant = { value: holder.value, mode, fencingToken };
-      if (this.hasLater(lockKey, grant)) {
-        return holder.onLaterGrant(last?.holder.value ?? "");
-      }
-      this.onGrant(lockKey, grant);
-    }
+    this.onGrant(lockKey, holder, lease.fencingToken);
     const held = { holder, lease, instance: this };
-    if (mode === "exclusive") {
+    if (holder.leaseMode === "exclusive") {
       shared.delete(lockKey);
       exclusive.set(lockKey, held);
     } else {

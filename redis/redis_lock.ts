@@ -30,7 +30,7 @@ import type {
 } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import type { LeaseRequest } from "../core/lease/grant.ts";
-import { Calls } from "../core/lease/calls.ts";
+import { Calls, isPlain } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import type { Traced } from "../core/lease/tracing.ts";
@@ -164,7 +164,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     const [lifetime, nesting] = [this.#lifetime, this.#nesting];
     this.#calls = new Calls({ strategy: "redis", lock: this, lifetime, nesting, clock }, {
       // A wait ends with a lease, or rejects.
-      wait: (name, options) => this.#begin(name, options, "wait").run() as Promise<Lease>,
+      wait: async (name, options) => await this.#begin(name, options, "wait").run() as Lease,
       tryOnce: async (name, options, withinMs) =>
         await this.#begin(name, options, "try", "", withinMs).run(),
       look: this.#look.bind(this),
@@ -177,7 +177,10 @@ export class RedisLock implements AttachableLock, ListableLock {
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     try { // not async: that would cost each call one more promise
-      return this.#calls.acquire(name, this.#read(name, options));
+      const read = this.#read(name, options);
+      return isPlain(read)
+        ? this.#begin(name, read, "wait").run() as Promise<Lease>
+        : this.#calls.acquire(name, read);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -212,7 +215,8 @@ export class RedisLock implements AttachableLock, ListableLock {
     const keys = this.#keys(name);
     const { ownerId: chosen, label = this.#lifetime.label, signal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
-    const limit = modeOf(options) === "shared" ? options.limit ?? NO_LIMIT : null;
+    const leaseMode = modeOf(options);
+    const limit = leaseMode === "shared" ? options.limit ?? NO_LIMIT : null;
     const ownerId = chosen ?? makeOwnerId(label);
     const { nonce } = this.#context.waiters.inbox;
     const value = chosen === undefined
@@ -224,6 +228,7 @@ export class RedisLock implements AttachableLock, ListableLock {
       ownerId,
       value,
       mode,
+      leaseMode,
       limit,
       victimDigest,
       ttlMs,

@@ -506,8 +506,7 @@ export class Redlock extends EventEmitter {
   }
 }
 
-/** The types of version 4, by their names. */
-// deno-lint-ignore no-namespace -- a program that is written for version 4 names its types so
+/** The types of version 4, by the names that its programs write. */
 export declare namespace Redlock {
   /** A lock that was acquired. */
   export type Lock = InstanceType<typeof Redlock.Lock>;

@@ -28,6 +28,7 @@ const EXPORTS: Record<string, string[]> = {
   "./lock-service": ["lockRoutes"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
   "./otel": ["instrumentLocks"],
+  "./timeline": ["recordLocks", "drawLocks"],
   "./testing": ["FakeLock", "FakeClock"],
   "./recipes": ["runOnce", "lead"],
   "./adapters/node-cron": ["runCoordinator"],

@@ -5,10 +5,10 @@
  * @module
  * @see {@link https://w3c.github.io/web-locks/}
  */
+import { isListable } from "../core/contract/call_options.ts";
 import type {
   DistributedLock,
   Lease,
-  ListableLock,
   LockMode,
   RequestOptions,
 } from "../core/contract/distributed_lock.ts";
@@ -16,6 +16,7 @@ import { LeaseLostError } from "../core/contract/errors.ts";
 import { label, notSupported, type OptionTable, readTable } from "../core/contract/options.ts";
 import { readArguments, type RequestArguments } from "./arguments.ts";
 import { lockName, webName } from "./names.ts";
+import { RequestOrder } from "./request_order.ts";
 
 /** Options of {@linkcode webLocks}. */
 export interface WebLocksOptions {
@@ -164,8 +165,7 @@ export function webLocks(locks: DistributedLock, options: WebLocksOptions = {}):
 class LocksOfClient implements WebLocks {
   readonly #locks: DistributedLock;
   readonly #clientId: string;
-  /** The requests of which nobody knows yet whether they hold the lock, wait, or have failed. */
-  readonly #unanswered = new Set<Promise<void>>();
+  readonly #order = new RequestOrder();
 
   constructor(locks: DistributedLock, clientId: string) {
     this.#locks = locks;
@@ -180,25 +180,28 @@ class LocksOfClient implements WebLocks {
   };
 
   #run({ name, callback, mode, ifAvailable, steal, signal }: RequestArguments): Promise<unknown> {
-    const onAnswer = this.#expectAnswer();
+    const answer = this.#order.enter(name);
     const lost = Promise.withResolvers<never>();
     lost.promise.catch(() => {}); // also when the request has failed before
     let ownError: unknown;
     const runUnder = async (lease: Lease | null): Promise<unknown> => {
-      onAnswer();
       const watch = ({ reason }: AbortSignal) => lost.reject(brokenLock(name, reason));
       lease?.signal.addEventListener("abort", () => watch(lease.signal), { once: true });
+      await answer.granted();
       try {
         return await callback(lease && { name, mode: lease.mode, lease });
       } catch (error) {
         throw ownError = error;
+      } finally {
+        await this.#order.mayRelease(name);
       }
     };
     const options: RequestOptions = {
       ...{ mode, ifAvailable, steal, signal },
-      ...{ label: this.#clientId, onWait: onAnswer },
+      ...{ label: this.#clientId, onWait: () => answer.waits() },
     };
-    const ended = this.#locks.request(lockName(name), options, runUnder).finally(onAnswer);
+    const ended = this.#locks.request(lockName(name), options, runUnder)
+      .finally(() => answer.end());
     const settled = ended.catch((error) => {
       const isLoss = error instanceof LeaseLostError && error !== ownError;
       throw isLoss ? brokenLock(name, error) : error;
@@ -206,21 +209,11 @@ class LocksOfClient implements WebLocks {
     return Promise.race([settled, lost.promise]);
   }
 
-  /** A request is sent. Returns a function to call when its state is known. */
-  #expectAnswer(): () => void {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#unanswered.add(promise);
-    return () => {
-      this.#unanswered.delete(promise);
-      resolve();
-    };
-  }
-
   readonly query = async (name?: string): Promise<WebLockSnapshot> => {
     if (name === undefined && !isListable(this.#locks)) {
       throw notSupported("Cannot query all locks: this strategy cannot list them, so pass a name");
     }
-    await Promise.all(this.#unanswered);
+    await this.#order.answered();
     if (name !== undefined) return await this.#read(lockName(`${name}`));
     const all: WebLockSnapshot = { held: [], pending: [] };
     for (const lock of await this.#list()) {
@@ -247,10 +240,6 @@ class LocksOfClient implements WebLocks {
       })),
     };
   }
-}
-
-function isListable(locks: DistributedLock): locks is ListableLock {
-  return locks.capabilities.list;
 }
 
 /** The error of a request whose lease is lost. */

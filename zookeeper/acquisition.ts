@@ -52,7 +52,7 @@ import {
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import type { Traced } from "../core/lease/tracing.ts";
-import { CallSignal } from "../core/time/abort_watch.ts";
+import { callSignal } from "../core/time/abort_watch.ts";
 import { OutageBudget, type OutageBudgetOptions, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode } from "./connection/failures.ts";
 import type { Znode } from "./connection/wire.ts";
@@ -101,7 +101,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   readonly #terms: AcquisitionTerms;
   readonly #clock: Clock;
   /** Ends the call: the caller's signal does, and disposal. */
-  readonly #signal: CallSignal;
+  readonly #signal: ReturnType<typeof callSignal>;
   readonly #budget: OutageBudget;
   /** Whether it is one of those that may enter a queue now. */
   #isAdmitted = false;
@@ -120,7 +120,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     this.#terms = terms;
     this.#clock = context.engine.clock;
     const { outage, ended } = context;
-    this.#signal = new CallSignal(terms.signal, ended);
+    this.#signal = callSignal(terms.signal, ended);
     this.#budget = new OutageBudget({
       ...outage,
       lockName: terms.name,
@@ -196,14 +196,16 @@ export class Acquisition implements LeaseActions, ChangeListener {
    * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
    * znode of its heartbeat.
    *
-   * @returns A listing. Behind other calls of this instance: if there is an `onWait`, the lock's znode, which
-   * tells the position; else `null`.
+   * @returns A listing. Behind other calls of this instance, unless it is a shared one behind few: if there is
+   * an `onWait`, the lock's znode, which tells the position; else `null`.
    */
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
-    const { isTry, onWait } = this.#terms;
+    const { isTry, mode, onWait } = this.#terms;
     const budget = this.#budget;
-    const isBehindOthers = !isTry && queue.hasOthersAhead;
+    // A shared call may be granted the lock together with those ahead: it reports no wait before it has looked.
+    const looks = mode === "shared" && onWait !== undefined && queue.isShort;
+    const isBehindOthers = !isTry && queue.hasOthersAhead && !looks;
     const isSilent = isBehindOthers && onWait === undefined;
     if (!isTry) queue.entering++;
     try {

@@ -23,7 +23,7 @@ import type {
   QueryOptions,
   RequestMethod,
 } from "../core/contract/distributed_lock.ts";
-import { Calls } from "../core/lease/calls.ts";
+import { Calls, isPlain } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import type { Traced } from "../core/lease/tracing.ts";
@@ -160,7 +160,10 @@ export class ZooKeeperLock implements ListableLock {
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    return await this.#calls.acquire(name, this.#check(name, options));
+    const read = this.#check(name, options);
+    // It is no try, so there is a lease.
+    if (isPlain(read)) return (await this.#begin(name, read, false).acquire())!;
+    return await this.#calls.acquire(name, read);
   }
 
   /**

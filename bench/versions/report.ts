@@ -5,8 +5,8 @@
  */
 // deno-lint-ignore-file no-console -- this is a part of a command
 import { median } from "../compare.ts";
-import type { CallPath, CycleCost, OperationCost } from "./jobs.ts";
-import type { Pair } from "./rounds.ts";
+import type { CallPath, OperationCost } from "./jobs.ts";
+import type { Pair, RoundCost } from "./rounds.ts";
 
 /** The greatest ratio of allocated bytes, new to old. */
 const BYTES_LIMIT = 1.02;
@@ -66,8 +66,8 @@ export function reportCalls(counts: Pair<readonly OperationCost[]>): void {
   }
 }
 
-/** Prints bytes and CPU per cycle; returns whether the bytes are within their limit. */
-export function reportCycles(title: string, costs: readonly Pair<CycleCost>[]): boolean {
+/** Prints bytes, CPU and server time per cycle; returns whether the bytes are within their limit. */
+export function reportCycles(title: string, costs: readonly Pair<RoundCost>[]): boolean {
   const bytes = medians(costs, "bytes");
   const ratio = bytes.new / bytes.old;
   const isWithin = ratio <= BYTES_LIMIT;
@@ -76,23 +76,26 @@ export function reportCycles(title: string, costs: readonly Pair<CycleCost>[]): 
     `${title}: bytes per cycle ${bytes.old.toFixed(0)} | ${bytes.new.toFixed(0)}, ` +
       `ratio ${ratio.toFixed(3)}, ${verdict}`,
   );
-  const cpu = medians(costs, "cpuUs");
-  console.log(
-    `${title}: CPU µs per cycle ${cpu.old.toFixed(1)} | ${cpu.new.toFixed(1)}, ${cpuRatio(costs)}`,
-  );
+  for (const [figure, what] of [["cpuUs", "CPU"], ["serverUs", "scripts'"]] as const) {
+    const time = medians(costs, figure);
+    console.log(
+      `${title}: ${what} µs per cycle ${time.old.toFixed(1)} | ${time.new.toFixed(1)}, ` +
+        ratioOf(costs, figure),
+    );
+  }
   return isWithin;
 }
 
-function medians(costs: readonly Pair<CycleCost>[], figure: keyof CycleCost): Pair<number> {
+function medians(costs: readonly Pair<RoundCost>[], figure: keyof RoundCost): Pair<number> {
   return {
     old: median(costs.map(({ old }) => old[figure])),
     new: median(costs.map((cost) => cost.new[figure])),
   };
 }
 
-/** CPU time is printed and not judged: by chance, the quartiles of equal versions may miss 1. */
-function cpuRatio(costs: readonly Pair<CycleCost>[]): string {
-  const ratios = costs.map((cost) => cost.new.cpuUs / cost.old.cpuUs).sort((a, b) => a - b);
+/** Time is printed and not judged: by chance, the quartiles of equal versions may miss 1. */
+function ratioOf(costs: readonly Pair<RoundCost>[], figure: keyof RoundCost): string {
+  const ratios = costs.map((cost) => cost.new[figure] / cost.old[figure]).sort((a, b) => a - b);
   const [low, middle, high] = [0.25, 0.5, 0.75].map((part) => quantile(ratios, part)) as [
     number,
     number,

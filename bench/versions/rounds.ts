@@ -24,15 +24,31 @@ export const WORKLOADS: readonly Workload[] = [
   { title: "handoff, 100 waiters", lanes: 100, isContended: true, steps: 4_000 },
 ];
 
-/** Measures rounds after a warm-up. The version that goes first in one round goes last in the next. */
+/** The cost of one cycle in the version's process, and in the server. */
+export interface RoundCost extends CycleCost {
+  /** The time of its scripts, in µs. */
+  readonly serverUs: number;
+}
+
+/**
+ * Measures rounds after a warm-up. The version that goes first in one round goes last in the next.
+ *
+ * @param scriptUs Reads the time of all scripts that the server has run so far, in µs.
+ */
 export async function measureRounds(
   versions: Pair<VersionProcess>,
   workload: Workload,
   rounds: number,
-): Promise<Pair<CycleCost>[]> {
-  const costs: Pair<CycleCost>[] = [];
+  scriptUs: () => Promise<number>,
+): Promise<Pair<RoundCost>[]> {
+  const costs: Pair<RoundCost>[] = [];
+  const measure = async (version: VersionProcess): Promise<RoundCost> => {
+    const beforeUs = await scriptUs();
+    const cost = await version.ask("cycles", { workload });
+    return { ...cost, serverUs: (await scriptUs() - beforeUs) / workload.steps };
+  };
   for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
-    const cost = await measureRound(versions, workload, round % 2 === 0);
+    const cost = await measureRound(versions, measure, round % 2 === 0);
     if (round >= 0) costs.push(cost);
   }
   return costs;
@@ -40,13 +56,13 @@ export async function measureRounds(
 
 async function measureRound(
   versions: Pair<VersionProcess>,
-  workload: Workload,
+  measure: (version: VersionProcess) => Promise<RoundCost>,
   oldFirst: boolean,
-): Promise<Pair<CycleCost>> {
+): Promise<Pair<RoundCost>> {
   if (oldFirst) {
-    const old = await versions.old.ask("cycles", { workload });
-    return { old, new: await versions.new.ask("cycles", { workload }) };
+    const old = await measure(versions.old);
+    return { old, new: await measure(versions.new) };
   }
-  const newer = await versions.new.ask("cycles", { workload });
-  return { old: await versions.old.ask("cycles", { workload }), new: newer };
+  const newer = await measure(versions.new);
+  return { old: await measure(versions.old), new: newer };
 }

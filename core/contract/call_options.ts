@@ -7,6 +7,8 @@ import type {
   AcquireOptions,
   AttachableAcquireOptions,
   AttachOptions,
+  DistributedLock,
+  ListableLock,
   ListOptions,
   LockCapabilities,
   LockMode,
@@ -88,14 +90,14 @@ export function readAttachableOptions(
 ): AttachableAcquireOptions {
   const read = readTable("acquire()", options, ATTACHABLE_OPTIONS);
   const { ownerId, label, outlivesDisposal } = read;
+  const mode = checkMode(read, offered);
   if (ownerId !== undefined && label !== undefined) {
     throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
   }
-  if (modeOf(read) === "shared" && (ownerId !== undefined || outlivesDisposal)) {
+  if (mode === "shared" && (ownerId !== undefined || outlivesDisposal)) {
     const name = ownerId === undefined ? "outlivesDisposal" : "ownerId";
     throw new TypeError(`Cannot use '${name}' with a shared lease: ${NOT_ATTACHED}`);
   }
-  checkMode(read, offered);
   return read;
 }
 
@@ -110,22 +112,23 @@ export function readAttachOptions(options: AttachOptions & Partial<AcquireOption
   return readTable<AttachOptions, typeof ATTACH_OPTIONS>("attach()", options, ATTACH_OPTIONS);
 }
 
-/** Checks that `mode` and `limit` fit together, and that the strategy offers them. */
-function checkMode(options: AcquireOptions, offered: LockCapabilities): void {
+/** Checks that `mode` and `limit` fit together, and that the strategy offers them. Returns the mode. */
+function checkMode(options: AcquireOptions, offered: LockCapabilities): LockMode {
   const { mode, limit } = options;
   if (mode === "exclusive" && limit !== undefined) {
     throw new TypeError(
       `Cannot use 'limit' with mode "exclusive": an exclusive lock has one holder, so leave one of them out`,
     );
   }
-  if (modeOf(options) === "exclusive") return;
+  const asked = modeOf(options);
+  if (asked === "exclusive") return asked;
   if (!offered.shared) {
     throw notSupported(
       'Cannot use the mode "shared": this strategy offers mode "exclusive" only, ' +
         "see its 'capabilities'",
     );
   }
-  if (limit === undefined || offered.limit) return;
+  if (limit === undefined || offered.limit) return asked;
   throw notSupported(
     "Cannot use 'limit': this strategy offers none, see its 'capabilities'; " +
       'leave it out, or use mode "shared" without one',
@@ -155,6 +158,10 @@ export function readRequestOptions(
 /** Reads the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
+}
+
+export function isListable(locks: DistributedLock): locks is ListableLock {
+  return locks.capabilities.list;
 }
 
 const LIST_OPTIONS = { prefix: text({}, "") } satisfies OptionTable<ListOptions>;

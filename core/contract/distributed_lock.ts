@@ -202,7 +202,8 @@ export interface Lease extends AsyncDisposable {
   throwIfLost(): void;
   /**
    * Prolongs the lease to at least `ttlMs` from now; never shortens it. Only needed with
-   * `autoRenew: false`, or to get more time than the TTL. Retries until the lease ends.
+   * `autoRenew: false`, or to get more time than the TTL. Retries until the lease ends; with a `ttlMs`,
+   * each retry asks for the same end, counted from the call.
    *
    * @param ttlMs Time to live in ms; the TTL of the lease unless given.
    * @throws {LeaseLostError} If the lease is lost, or ends before the service answers.

@@ -29,7 +29,7 @@ const MAX_NAMES = 100;
 const SUSPECT_AFTER_MS = 1_000;
 
 /** What the running code holds, of all instances. Costs nothing before the first lease is used. */
-const holds = new AsyncLocalStorage<readonly Hold[]>();
+export const holds: AsyncLocalStorage<readonly Hold[]> = new AsyncLocalStorage();
 
 function holdsWith(hold: Hold): readonly Hold[] {
   const before = holds.getStore();

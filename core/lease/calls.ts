@@ -1,6 +1,6 @@
 /**
- * What the calls of all strategies pass on their way to the strategy: the trace, the warning of a call that
- * waits for its own caller, and the bound of the wait. Their arguments have been checked.
+ * What the strategies share of their calls: the trace, the warning of a call that waits for its own caller, and
+ * the bound of the wait. Their arguments have been checked. Plain calls, which need none of that, do not come here.
  *
  * @module
  */
@@ -9,11 +9,21 @@ import type {
   DistributedLock,
   Lease,
 } from "../contract/distributed_lock.ts";
-import type { Nesting } from "../contract/nesting.ts";
+import { holds, type Nesting } from "../contract/nesting.ts";
 import { BoundedWaits, type WaitSource } from "../time/bounded_wait.ts";
 import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import type { Lifetime } from "./lifetime.ts";
 import { areCallsTraced, CallTraces, type Traced } from "./tracing.ts";
+
+/** Whether an `acquire()` needs nothing of what is here, as is usual. */
+export function isPlain({ waitMs }: AttachableAcquireOptions): boolean {
+  return waitMs === undefined && holds.getStore() === undefined && !areCallsTraced();
+}
+
+/** The same for a `tryAcquire()` of a strategy that cannot be left without an answer: one without a wait ends by itself. */
+export function isPlainTry({ waitMs = 0 }: AttachableAcquireOptions): boolean {
+  return waitMs === 0 && !areCallsTraced();
+}
 
 /** The calls of a strategy, without what all strategies share. */
 export interface CallSource<Options> extends WaitSource<Options & Traced> {

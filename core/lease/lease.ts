@@ -20,6 +20,7 @@ import { promiseTry } from "../contract/promise_try.ts";
 import {
   type Clock,
   deadlineMs,
+  elapsedMs,
   type Instant,
   instant,
   pause,
@@ -255,13 +256,18 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   async renew(ttlMs?: number): Promise<void> {
     if (ttlMs !== undefined) ttl().check("'ttlMs'", ttlMs);
+    const { clock } = this.#context;
+    const called = instant(clock);
+    let askMs = ttlMs ?? this.#grant.ttlMs;
     for (;;) {
       this.#throwIfOver("renew");
       if (this.#actions.renew === undefined) return;
       // One renewal at a time. The one under way may ask for another TTL, so ours follows it.
       if (this.#renewing !== null) await this.#renewing;
-      else if (await this.#sendRenewal(ttlMs ?? this.#grant.ttlMs)) return;
+      else if (await this.#sendRenewal(askMs)) return;
       else if (this.#state === "held") await this.#pause(retryDelayMs(this.#grant.ttlMs));
+      // For the same end as before; 1 ms asks for a proof alone, as no renewal shortens a lease.
+      if (ttlMs !== undefined) askMs = Math.max(1, Math.ceil(ttlMs - elapsedMs(clock, called)));
     }
   }
 

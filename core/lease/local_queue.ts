@@ -3,7 +3,13 @@
  *
  * @module
  */
-import type { LockMode, LockWaiter, WaitInfo } from "../contract/distributed_lock.ts";
+import { modeOf } from "../contract/call_options.ts";
+import type {
+  AcquireOptions,
+  LockMode,
+  LockWaiter,
+  WaitInfo,
+} from "../contract/distributed_lock.ts";
 import { unwatchAbort, watchAbort } from "../time/abort_watch.ts";
 import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
@@ -31,6 +37,12 @@ export interface Terms {
 }
 
 const EXCLUSIVE: Terms = { mode: "exclusive" };
+
+export function termsOf(options: AcquireOptions): Terms {
+  const mode = modeOf(options);
+  return mode === "exclusive" ? EXCLUSIVE : { mode, limit: options.limit };
+}
+
 /** So many waiters get their turns in one step at most. Others may have to wait for the event loop. */
 const MAX_BATCH = 64;
 

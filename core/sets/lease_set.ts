@@ -5,6 +5,7 @@
  */
 import type { Lease } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
+import { type Hold, recordUse } from "../contract/nesting.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 
 /**
@@ -52,9 +53,15 @@ export interface LeaseSet extends AsyncDisposable {
 export function leaseSetOf(held: readonly Lease[]): LeaseSet {
   const leases: ReadonlyMap<string, Lease> = new Map(held.map((lease) => [lease.name, lease]));
   let signal: AbortSignal | null = null;
+  let holds: readonly Hold[] = [];
+  /** The code that uses the set holds its leases: those know only the call that has acquired them. */
+  const use = () => {
+    if (holds.length === 0) holds = held.map(recordUse);
+  };
   return {
     leases,
     get signal() {
+      use();
       // Each getter checks the clock: it finds a lost lease even if no timer has run yet.
       const signals = held.map((lease) => lease.signal);
       return signal ??= new CallSignal(...signals).signal;
@@ -65,13 +72,22 @@ export function leaseSetOf(held: readonly Lease[]): LeaseSet {
     get isHeld() {
       return held.every((lease) => lease.isHeld);
     },
-    throwIfLost: () => throwIfLost(held),
+    throwIfLost() {
+      use();
+      throwIfLost(held);
+    },
     async release() {
+      for (const hold of holds) hold.isRunning = false;
       const released = await Promise.allSettled(held.map((lease) => lease.release()));
       return released.map(valueOf).every((isOurs) => isOurs);
     },
-    async [Symbol.asyncDispose]() {
-      await Promise.all(held.map((lease) => lease[Symbol.asyncDispose]()));
+    // `await using` reads it at its start.
+    get [Symbol.asyncDispose]() {
+      use();
+      return async () => {
+        for (const hold of holds) hold.isRunning = false;
+        await Promise.all(held.map((lease) => lease[Symbol.asyncDispose]()));
+      };
     },
   };
 }

@@ -6,11 +6,16 @@
  */
 import type { Lease, LockMode } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
+import { ManagedLease } from "../lease/lease.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import { type Cancel, type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 
 /** A lease that is held for `maxHoldMs` from now at most. */
 export class LimitedLease implements Lease {
+  readonly name: string;
+  readonly ownerId: string;
+  readonly mode: LockMode;
+  readonly fencingToken: bigint;
   readonly #inner: Lease;
   readonly #clock: Clock;
   readonly #endMs: number;
@@ -21,27 +26,15 @@ export class LimitedLease implements Lease {
 
   constructor(inner: Lease, maxHoldMs: number, clock: Clock = SYSTEM_CLOCK) {
     this.#inner = inner;
+    this.name = inner.name;
+    this.ownerId = inner.ownerId;
+    this.mode = inner.mode;
+    this.fencingToken = inner.fencingToken;
     this.#clock = clock;
     this.#endMs = clock.now() + maxHoldMs;
     this.#cancel = clock.schedule(() => this.#checkTime(), maxHoldMs);
     this.#signal = new CallSignal(inner.signal);
     this.#signal.signal.addEventListener("abort", () => this.#cancel(), { once: true });
-  }
-
-  get name(): string {
-    return this.#inner.name;
-  }
-
-  get ownerId(): string {
-    return this.#inner.ownerId;
-  }
-
-  get mode(): LockMode {
-    return this.#inner.mode;
-  }
-
-  get fencingToken(): bigint {
-    return this.#inner.fencingToken;
   }
 
   get signal(): AbortSignal {
@@ -97,15 +90,24 @@ export class LimitedLease implements Lease {
     return this.toJSON();
   }
 
-  /** Ends the lease if its time is over: timers may be late. The release goes on in the background. */
+  /** Ends the lease if its time is over: timers may be late. Its lock is freed in the background. */
   #checkTime(): void {
     if (this.#isReleased || this.#clock.now() < this.#endMs) return;
     // The inner getter checks the clock, too: an earlier loss is the one that counts.
     if (this.#loss !== null || this.#inner.signal.aborted) return;
-    this.#loss = new LeaseLostError(this.name, "max-hold");
+    this.#loss = this.#endInner();
     this.#signal.abort(this.#loss);
     this.#signal.end();
+  }
+
+  /** The lease itself is lost, so that the channels tell of a loss. One of a user's own lock is released. */
+  #endInner(): LeaseLostError {
+    if (this.#inner instanceof ManagedLease) {
+      this.#inner.lose("max-hold");
+      return this.#inner.signal.reason;
+    }
     this.#inner.release().catch(() => {});
+    return new LeaseLostError(this.name, "max-hold");
   }
 
   #throwIfOver(): void {

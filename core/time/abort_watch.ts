@@ -42,6 +42,17 @@ export function unwatchAbort(signal: AbortSignal, listener: AbortListener): void
   watches.delete(signal);
 }
 
+/**
+ * What ends a call of a strategy: its caller's signal, and disposal. Usually there is no such signal: then it is
+ * that of disposal itself. `end()` must be called when the call is over.
+ */
+export function callSignal(
+  signal: AbortSignal | undefined,
+  ended: AbortSignal,
+): Pick<CallSignal, "signal" | "end"> {
+  return signal === undefined ? { signal: ended, end: () => {} } : new CallSignal(signal, ended);
+}
+
 /** The signal of one call: aborts when one of the signals does that end the call, until `end()`. */
 export class CallSignal implements AbortListener {
   readonly #controller = new AbortController();

@@ -14,7 +14,6 @@ import type {
 } from "../contract/distributed_lock.ts";
 import { modeOf } from "../contract/call_options.ts";
 import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
-import { promiseTry } from "../contract/promise_try.ts";
 import { RETRY_MS } from "./outage_budget.ts";
 
 /** How long, in ms, the service may take to answer at the end of a wait. */
@@ -26,7 +25,7 @@ const STEPS = 7;
 /** On a busy machine the strategy's own limit may be late, and its error says more than ours. */
 const PATIENT_STEPS = 2 * STEPS;
 
-/** The calls of a strategy that a bounded wait is made of. */
+/** The calls of a strategy that a bounded wait is made of. They reject, and never throw. */
 export interface WaitSource<Options> {
   /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
   wait(name: string, options: Options): Promise<Lease>;
@@ -145,9 +144,10 @@ class EndableCall<Options extends AcquireOptions> {
       options.onWait?.(info);
     };
     const terms = { ...options, waitMs: undefined, signal, onWait };
-    this.lease = promiseTry<Lease | null>(() =>
-      method === "wait" ? source.wait(name, terms) : source.tryOnce(name, terms, ANSWER_WITHIN_MS)
-    ).finally(() => this.#signal.end());
+    const calling: Promise<Lease | null> = method === "wait"
+      ? source.wait(name, terms)
+      : source.tryOnce(name, terms, ANSWER_WITHIN_MS);
+    this.lease = calling.finally(() => this.#signal.end());
   }
 
   /** Settles when the service has answered. */

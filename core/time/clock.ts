@@ -104,6 +104,14 @@ export function wasSuspended(clock: Clock, since: Instant, ttlMs: number): boole
   return clock.wall() - since.wallMs - (clock.now() - since.nowMs) > driftMs(ttlMs);
 }
 
+/**
+ * How long, in ms, ago `since` was, by the clock that has advanced further: one of them stands still in a
+ * suspension, and the other one can be set.
+ */
+export function elapsedMs(clock: Clock, since: Instant): number {
+  return Math.max(clock.now() - since.nowMs, clock.wall() - since.wallMs);
+}
+
 /** Waits `delayMs`, or until `signal` aborts, whichever comes first. Never rejects. */
 export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve();

@@ -3,8 +3,6 @@
  *
  * @module
  */
-import type { Backend } from "../open_lock.ts";
-
 /** The job of one worker. */
 export interface Job {
   /** Its number, from 1. */
@@ -21,10 +19,10 @@ export interface Slow {
   readonly file: string;
 }
 
-/** A job for a worker process; without a backend it works without a lock. */
+/** A job for a worker process; without a URL of a lock it works without one. */
 export interface Task {
   readonly job: Job;
-  readonly backend: Backend | null;
+  readonly lockUrl: string | null;
 }
 
 /** A message of a worker. */

@@ -5,7 +5,6 @@
  */
 import { MemoryLock } from "@holdfast/lock";
 import { createAccount, readAccount } from "../account.ts";
-import type { Backend } from "../open_lock.ts";
 import type { DemoOptions } from "./arguments.ts";
 import type { Contrast, Run } from "./checks.ts";
 import type { Event } from "./history.ts";
@@ -23,7 +22,7 @@ export interface Setting {
   /** The directory of the account. */
   readonly dir: string;
   /** `null` for memory locks, whose workers are tasks of this process. */
-  readonly backend: Backend | null;
+  readonly lockUrl: string | null;
   readonly screen: Screen;
   readonly signal: AbortSignal;
 }
@@ -68,7 +67,7 @@ async function runJobs(
   title: string,
   jobs: readonly Job[],
   events: Event[],
-  { backend, screen, signal }: Setting,
+  { lockUrl, screen, signal }: Setting,
   isLocked: boolean,
 ): Promise<string[]> {
   const total = jobs.reduce((sum, { rounds }) => sum + rounds, 0);
@@ -80,10 +79,10 @@ async function runJobs(
       progress.note(`worker ${event.worker} killed while it held the lock`);
     }
   };
-  if (backend === null) {
+  if (lockUrl === null) {
     await using locks = new MemoryLock();
     return await runTasks(jobs, isLocked ? locks : null, { onEvent, signal });
   }
-  const tasks = jobs.map((job) => ({ job, backend: isLocked ? backend : null }));
+  const tasks = jobs.map((job) => ({ job, lockUrl: isLocked ? lockUrl : null }));
   return await runProcesses(tasks, { onEvent, signal, slow: jobs[0]!.slow });
 }

@@ -3,12 +3,12 @@
  *
  * @module
  */
+import { openLock } from "@holdfast/lock/open";
 // The tests' own helpers: they find Redis and ZooKeeper in Docker or on this machine.
 import { refuseInstall } from "../../testing/servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../../testing/servers/find.ts";
 import { sharedRedis, startRedis } from "../../testing/servers/redis.ts";
 import { sharedZooKeeper, startZooKeeper } from "../../testing/servers/zookeeper.ts";
-import { type Backend, openLock } from "../open_lock.ts";
 
 const URL_VARIABLES: Record<ServerKind, string> = {
   redis: "REDIS_URL",
@@ -17,9 +17,12 @@ const URL_VARIABLES: Record<ServerKind, string> = {
 
 const TITLES: Record<ServerKind, string> = { redis: "Redis", zookeeper: "ZooKeeper" };
 
+/** How long in ms a dead holder blocks the others; an ensemble may enforce other limits. */
+const BLOCKED_MS = 2_000;
+
 /** A place for locks. Disposal removes it. */
 export interface LockPlace extends AsyncDisposable {
-  readonly backend: Backend;
+  readonly lockUrl: string;
 }
 
 /** How to get a server. */
@@ -60,11 +63,10 @@ export async function openServer(
 async function startOwn(kind: ServerKind): Promise<LockPlace> {
   if (kind === "redis") {
     const server = await startRedis();
-    return placeOn(server, { kind, url: server.url, keyPrefix: "lock:" });
+    return placeOn(server, redisUrl(server.url));
   }
   const server = await startZooKeeper();
-  const { connectString } = server;
-  return placeOn(server, { kind, connectString, rootPath: "/holdfast" });
+  return placeOn(server, zooKeeperUrl(server.connectString, "/holdfast"));
 }
 
 /** Opens a server that others use too: all keys or znodes have a random name and are removed. */
@@ -73,13 +75,13 @@ async function openGiven(kind: ServerKind, url: string, origin: string): Promise
     if (kind === "redis") {
       const server = sharedRedis(url);
       await server.command("PING");
-      return placeOn(server, { kind, url, keyPrefix: server.keyPrefix });
+      return placeOn(server, redisUrl(url, server.keyPrefix));
     }
     const server = sharedZooKeeper(url);
-    const backend: Backend = { kind, connectString: url, rootPath: server.rootPath };
-    await using open = await openLock(backend);
-    await open.locks.query("account");
-    return placeOn(server, backend);
+    const lockUrl = zooKeeperUrl(url, server.rootPath);
+    await using locks = await openLock(lockUrl);
+    await locks.query("account");
+    return placeOn(server, lockUrl);
   } catch (cause) {
     // The message of the cause may contain the address, and with it a password.
     const problem = `Cannot use the ${TITLES[kind]} at the address given by ${origin}`;
@@ -87,9 +89,18 @@ async function openGiven(kind: ServerKind, url: string, origin: string): Promise
   }
 }
 
-function placeOn(server: AsyncDisposable, backend: Backend): LockPlace {
+function redisUrl(url: string, keyPrefix = "lock:"): string {
+  const options = `ttlMs=${BLOCKED_MS}&keyPrefix=${encodeURIComponent(keyPrefix)}`;
+  return `${url}${url.includes("?") ? "&" : "?"}${options}`;
+}
+
+function zooKeeperUrl(connectString: string, rootPath: string): string {
+  return `zookeeper://${connectString}?rootPath=${rootPath}&sessionTimeoutMs=${BLOCKED_MS}`;
+}
+
+function placeOn(server: AsyncDisposable, lockUrl: string): LockPlace {
   return {
-    backend,
+    lockUrl,
     async [Symbol.asyncDispose]() {
       try {
         await server[Symbol.asyncDispose]();

@@ -12,11 +12,11 @@ import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { type DistributedLock, LockUnavailableError } from "@holdfast/lock";
+import { openLock } from "@holdfast/lock/open";
 import { FencedStore } from "../fenced_store.ts";
-import { chooseBackend, openLock } from "../open_lock.ts";
 
 const USAGE = `Serves a report that takes long to make, from a cache that all processes share.
-The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
+The locks are in files of this user, or where HOLDFAST_URL says.
 
   --port N     the port to listen on (8000 by default, 0 for any free port)
   --db FILE    the file of the cache (in the temporary directory by default)
@@ -61,8 +61,8 @@ if (values.help) {
   Deno.exit(0);
 }
 using store = new FencedStore(values.db);
-await using open = await openLock(chooseBackend());
-const cache = { store, locks: open.locks, freshMs: Number(values["fresh-ms"]) };
+await using locks = await openLock(Deno.env.get("HOLDFAST_URL") ?? "file:");
+const cache = { store, locks, freshMs: Number(values["fresh-ms"]) };
 const server = Deno.serve({
   port: Number(values.port),
   onListen: ({ port }) => console.log(`Listening on http://localhost:${port}`),

@@ -9,12 +9,12 @@ import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { DistributedLock, Lease } from "@holdfast/lock";
+import { openLock } from "@holdfast/lock/open";
 import { FencedStore } from "../fenced_store.ts";
-import { chooseBackend, openLock } from "../open_lock.ts";
 
 const USAGE =
   `POST /orders/42 ships an order, and only once, however many requests any process gets.
-The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
+The locks are in files of this user, or where HOLDFAST_URL says.
 
   --port N      the port to listen on (8000 by default, 0 for any free port)
   --db FILE     the file that records shipments (in the temporary directory by default)
@@ -66,7 +66,7 @@ export async function openShop(): Promise<Shop> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, resolve);
   const resources = new AsyncDisposableStack();
   const store = resources.use(new FencedStore(values.db));
-  const { locks } = resources.use(await openLock(chooseBackend()));
+  const locks = resources.use(await openLock(Deno.env.get("HOLDFAST_URL") ?? "file:"));
   return {
     locks,
     port: Number(values.port),

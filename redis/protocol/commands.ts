@@ -64,7 +64,10 @@ export class RedisCommands {
   readonly client: RedisClient;
   readonly clocks: ServerClocks;
   readonly #options: RedisCommandsOptions;
-  /** By node: one that does not answer must not take the slots of the others. */
+  /**
+   * By node: one that does not answer must not take the slots of the others. An address that no node has any more
+   * is kept: there are as many as the nodes of the cluster have had, a few hundred bytes each.
+   */
   readonly #windows = new Map<string | undefined, CommandWindow>();
   #isMemoryChecked = false;
 
@@ -216,8 +219,9 @@ export class RedisCommands {
       return turn.then(() => this.#send(script, keys, args, decode, slot));
     }
     const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
+    // An ask that came too late keeps its slot: it is sent again before later ones.
     const onReply = (reply: unknown) => {
-      this.#onReply(reply, slot);
+      if (slot.ask === undefined || !isLate(reply)) slot.window.free(true);
       return decode(reply);
     };
     let reply: Promise<unknown>;
@@ -229,31 +233,24 @@ export class RedisCommands {
     }
     return reply.then(onReply, (error) => {
       if (!isNoScript(error) || slot.ask?.isWanted === false) throw this.#onFailure(error, slot);
-      return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(decode);
+      return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(onReply);
     });
   }
 
+  /** Frees the slot if the command fails. */
   async #sendCommand(
     command: string,
     args: string[],
     key: string,
     slot: Slot,
   ): Promise<unknown> {
-    let reply: unknown;
     try {
       const replied = this.client.send(command, args, key);
       if (this.client.reset !== undefined) this.#resetUnless(replied);
-      reply = await replied;
+      return await replied;
     } catch (error) {
       throw this.#onFailure(error, slot);
     }
-    this.#onReply(reply, slot);
-    return reply;
-  }
-
-  /** Frees the slot, unless it is of an ask that came too late: that one is sent again before later ones. */
-  #onReply(reply: unknown, { window, ask }: Slot): void {
-    if (ask === undefined || !isLate(reply)) window.free(true);
   }
 
   /** Frees the slot. Returns the error without the command's arguments, or why no command can be sent. */
@@ -290,6 +287,7 @@ export class RedisCommands {
     if (!window.take()) await window.urgentTurn();
     try {
       const info = await this.#sendCommand("INFO", ["memory"], "", { window });
+      window.free(true);
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
     } catch {

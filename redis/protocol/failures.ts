@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import type { Failure } from "../../core/time/outage_budget.ts";
 
 /** Refusals that may pass: the server starts, fails over, is busy or full. */
@@ -210,4 +211,12 @@ function codeOf(error: unknown): string | undefined {
   if (typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code)) return code;
   const words = textOf(error).match(/\bE[A-Z_]+\b/g);
   return words?.find((word) => NETWORK_FAILURES.has(word));
+}
+
+/** The answer to a release that failed, if no retry can change that; else `null`. */
+export function refusedForGood(cause: unknown): ReleaseAnswer | null {
+  const { kind, reason } = classifyFailure(cause);
+  if (kind !== "refused") return null;
+  const consequence = "Until its TTL is over, the lock stays held";
+  return { state: "refused", reason: `Redis refuses: ${reason}. ${consequence}`, cause };
 }

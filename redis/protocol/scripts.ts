@@ -642,7 +642,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "fba1d295a766346a312cf2f653f7ea3db572658d",
+  sha1: "b105d237963ef838f7a4ef62beca32cbc3c81545",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -727,7 +727,7 @@ end`,
     `local round = begin_round(keys, generation, now_ms, now_us, holder_record)
 if may_share then return answer_shared(keys, round, waiter, ttl_ms, mode == 'wait') end
 round.look_count = look_count
-if admit(keys, round, next_waiter) == 3 then return { 3, now_ms } end
+admit(keys, round, next_waiter)
 return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
   ].join("\n"),
 };

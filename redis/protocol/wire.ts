@@ -15,6 +15,7 @@ export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
 /** Longest claim in ms: how long a grant from the queue lasts unless the waiter confirms it. */
 export const MAX_CLAIM_MS = 3_000;
 
+/** Mode of an ask: wait in the queue. */
 export const MODE_WAIT = "wait";
 /** Mode of an ask: extend a lock that the owner id holds already. */
 export const MODE_ATTACH = "attach";
@@ -30,12 +31,7 @@ export const FREE = "free";
 export const KEEP = "keep";
 
 /** How a call asks for the lock: the modes of `ask.lua`, or by `steal.lua`. */
-export type AskMode = "wait" | "try" | "attach" | "steal";
-
-/** The mode of a lease with this limit. */
-export function leaseMode(limit: number | null): LockMode {
-  return limit === null ? "exclusive" : "shared";
-}
+export type AskMode = typeof MODE_WAIT | "try" | typeof MODE_ATTACH | "steal";
 
 export interface Ask {
   readonly keys: LockKeys;

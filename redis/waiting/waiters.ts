@@ -7,7 +7,7 @@
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { HeldLeases } from "../held_leases.ts";
-import { leaseMode, MAX_CLAIM_MS, type Queued, TOMBSTONE_MS } from "../protocol/wire.ts";
+import { MAX_CLAIM_MS, type Queued, TOMBSTONE_MS } from "../protocol/wire.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
 import { hasSameOwnerId, type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
@@ -129,8 +129,8 @@ export class Waiters implements InboxListener {
     const waiter = this.#waiterOf(lockKey, value);
     if (message.kind === "grant") {
       // Of a waiter that has left, the mode is not known: shared leases find out by their next renewal.
-      const mode = waiter === undefined ? "shared" : leaseMode(waiter.limit);
-      this.#held.onGrant(lockKey, { value, mode, fencingToken: message.fencingToken });
+      const { leaseMode = "shared" } = waiter ?? {};
+      this.#held.onGrant(lockKey, { value, leaseMode }, message.fencingToken);
     }
     if (waiter !== undefined) waiter.onMessage(message);
     else if (message.kind === "grant") this.#leave(lockKey, value);

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import type { Clock } from "../../core/time/clock.ts";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { LockKeys } from "../protocol/keys.ts";
@@ -31,8 +32,8 @@ export interface Waiter {
   readonly value: string;
   /** The ticket that the call's first answer gave it. It keeps the waiter's position in the queue. */
   readonly ticket: number;
-  /** How many may share the lock; `null` for an exclusive lease. */
-  readonly limit: number | null;
+  /** The mode of the lease that it asks for. */
+  readonly leaseMode: LockMode;
   onMessage(message: InboxMessage): void;
   onAskDue(): void;
   /** Another waiter of this lock has given up, as Redis seems to be unavailable: it asks, too. */
@@ -114,7 +115,7 @@ export class WaitingRoom {
     this.#mapping = mapping;
     const isRepeated = this.waiters.has(waiter);
     this.waiters.add(waiter);
-    if (!isRepeated && waiter.limit !== null) this.#sharing++;
+    if (!isRepeated && waiter.leaseMode === "shared") this.#sharing++;
     if (waiter !== this.waiters.first) {
       this.#askIn({ ...answer, position: BEHIND.position });
       return false;
@@ -126,7 +127,7 @@ export class WaitingRoom {
 
   dequeue(waiter: Waiter): void {
     if (!this.waiters.delete(waiter)) return;
-    if (waiter.limit !== null) this.#sharing--;
+    if (waiter.leaseMode === "shared") this.#sharing--;
     // The next waiter here may have become the first in the whole queue.
     if (this.waiters.size > 0) return this.#askIn(HEAD);
     this.#endRound();

@@ -18,10 +18,11 @@ const SHARED = { mode: "shared" } as const;
 type AnyRequest = (...args: any[]) => Promise<any>;
 
 /** Requests a lock, and holds it until `release` is called. */
-function hold(locks: WebLocks, name: string, options = {}) {
+function hold(locks: WebLocks, name: string, options = {}, onBegin = () => {}) {
   const gate = Promise.withResolvers<void>();
   const inside = Promise.withResolvers<WebLock>();
   const ended = locks.request(name, options, (lock) => {
+    onBegin();
     inside.resolve(lock);
     return gate.promise;
   });
@@ -211,6 +212,41 @@ function waiting(harness: Harness): void {
     },
     fifo !== "none",
   );
+
+  behaviour(
+    harness,
+    "webLocks().request() lets callbacks of different names begin in the order of the requests",
+    async (arena) => {
+      const locks = webLocks(await arena.client({ onWarning: () => {} }));
+      const first = ["free", "waits", ...shared ? ["0", "1", "2"] : [], "free"].join();
+      await waitUntil("they begin in order", async () => {
+        const [begun, late] = await begunInOrder(locks, shared);
+        return begun!.join() === first && late!.join() === (shared ? "waits" : "");
+      });
+    },
+    fifo !== "none",
+  );
+}
+
+/** One attempt: on a slow network, grants are not held back until all answers have come. */
+async function begunInOrder(locks: WebLocks, isShared: boolean): Promise<string[][]> {
+  const begun: string[] = [];
+  const begin = (what: string) => () => void begun.push(what);
+  let inner: Promise<unknown> = Promise.resolve();
+  await locks.request("a", () => {
+    inner = Promise.all([locks.request("a", begin("waits")), locks.request("b", begin("free"))]);
+  });
+  await inner;
+  const shared = Array.from(
+    { length: isShared ? 3 : 0 },
+    (_, i) => hold(locks, "c", SHARED, () => begun.push(`${i}`)),
+  );
+  const waits = isShared ? locks.request("c", begin("waits")) : null;
+  await locks.request("d", begin("free"));
+  const results = [begun.splice(0)];
+  for (const { release } of shared) await release();
+  await waits;
+  return [...results, begun];
 }
 
 function signals(harness: Harness): void {

@@ -18,10 +18,13 @@ export interface Place extends AsyncDisposable {
   readonly env: Readonly<Record<string, string>>;
 }
 
+/** How long in ms a dead process blocks the others. */
+const BLOCKED_MS = 2_000;
+
 /** A place with locks in files. */
 export async function filePlace(): Promise<Place> {
   const dir = await makeTempDirectory();
-  const env = { TMPDIR: dir, XDG_RUNTIME_DIR: dir, REDIS_URL: "", ZOOKEEPER_CONNECT: "" };
+  const env = { TMPDIR: dir, XDG_RUNTIME_DIR: dir, HOLDFAST_URL: "file:" };
   return { dir, env, [Symbol.asyncDispose]: () => rm(dir, { recursive: true }) };
 }
 
@@ -31,7 +34,7 @@ export async function redisPlace(): Promise<Place> {
   const { dir, env, [Symbol.asyncDispose]: dispose } = await filePlace();
   return {
     dir,
-    env: { ...env, REDIS_URL: server.url },
+    env: { ...env, HOLDFAST_URL: `${server.url}?ttlMs=${BLOCKED_MS}` },
     async [Symbol.asyncDispose]() {
       await dispose();
       await server[Symbol.asyncDispose]();

@@ -14,6 +14,8 @@ export interface Mutant {
   /** The faults that reveal it. */
   readonly faults: readonly string[];
   readonly habits?: Partial<Habits>;
+  /** How many locks the workers share; left out: as many as in any run. */
+  readonly locks?: number;
 }
 
 /** Many disposals, and many calls with owner ids. */
@@ -91,6 +93,42 @@ export const MUTANTS: readonly Mutant[] = [
     habits: OFTEN,
   },
   {
+    title: "a reader that passes a waiting writer",
+    changes: [[
+      "redis/protocol/scripts/parts/ask_shared.lua",
+      "local is_first = not waiter.last_ticket and may_hold(round, waiter.limit)",
+      "local is_first = may_hold(round, waiter.limit)",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
+  },
+  {
+    title: "a limit that lets one more holder in",
+    changes: [[
+      "redis/protocol/scripts/parts/admit.lua",
+      "round.holder_count < limit",
+      "round.holder_count <= limit",
+    ]],
+    faults: ["worker-freeze"],
+    habits: READING,
+  },
+  {
+    title: "a holder of an earlier generation that counts as one of the present",
+    changes: [[
+      "redis/protocol/scripts/parts/shared.lua",
+      "if not hold or hold.generation ~= generation or hold.expiry_ms <= now_ms",
+      "if not hold or hold.expiry_ms <= now_ms",
+    ], [
+      "redis/protocol/scripts/parts/shared.lua", // else each grant sweeps two of them
+      "if its_generation == generation and is_in_future(expiry, now_ms)",
+      "if is_in_future(expiry, now_ms)",
+    ]],
+    faults: ["lock-deleted"],
+    // Some readers of each generation outlive the next one.
+    habits: { reads: 850, holds: 300, outlasts: 300 },
+    locks: 4,
+  },
+  {
     title: "ZooKeeper: a holder that leaves counts as the only one ahead",
     strategy: "zookeeper",
     changes: [[
@@ -145,3 +183,13 @@ export const MUTANTS: readonly Mutant[] = [
     habits: OFTEN,
   },
 ];
+
+/** A bug that the storm of `testing/load/sets_storm.ts` must find: a set that fails keeps what it has acquired. */
+export const LEAKING_SET: Pick<Mutant, "title" | "changes"> = {
+  title: "a set that leaks",
+  changes: [[
+    "core/sets/acquire_all.ts",
+    "await releaseAll(held, signal);\n    if (!(error",
+    "if (!(error",
+  ]],
+};

@@ -39,6 +39,8 @@ export interface RedisFault extends Omit<Fault, "run"> {
 type RedisFaults = Readonly<Record<string, RedisFault>>;
 
 const MASTER = { target: "redis" };
+/** The key prefix of the workers' locks. */
+export const LOCK_PREFIX = "lock:";
 
 /** A fault that loses data; only afterwards is it known whether tokens may decrease. */
 function losing(run: (pair: RedisServers, stage: Stage) => Promise<unknown>): RedisFault {
@@ -65,6 +67,16 @@ export const REDIS_FAULTS: RedisFaults = {
     async run({ master }) {
       await master.command("SCRIPT", "FLUSH");
       return MASTER;
+    },
+  },
+  "lock-deleted": {
+    destructive: true, // the holders are not told
+    async run({ master }, { pick }) {
+      const held = await master.command("KEYS", `${LOCK_PREFIX}*`) as string[];
+      if (held.length === 0) return { ...MASTER, names: [] };
+      const key = pick(held);
+      await master.command("DEL", key);
+      return { ...MASTER, names: [key.slice(LOCK_PREFIX.length)] };
     },
   },
   "flushall": losing(({ master }) => master.command("FLUSHALL")),

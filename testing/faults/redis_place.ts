@@ -11,7 +11,7 @@ import { waitUntil } from "../servers/wait.ts";
 import type { Residue } from "./history.ts";
 import { replayedCommands } from "./link_faults.ts";
 import type { FaultTable, Healing, Place } from "./place.ts";
-import { REDIS_CLOCK_FAULTS, REDIS_FAULTS } from "./redis_faults.ts";
+import { LOCK_PREFIX, REDIS_CLOCK_FAULTS, REDIS_FAULTS } from "./redis_faults.ts";
 import type { ClockMaker, WallClock } from "./wall_clock.ts";
 
 const TTL_MS = 1_000;
@@ -115,7 +115,7 @@ export async function redisPlace(workers: number, makeClock: ClockMaker | null):
   return {
     ...{ strategy: "redis", fifo: true, ttlMs: TTL_MS },
     specFor: (worker) => ({
-      ...{ strategy: "redis", keyPrefix: "lock:", ttlMs: TTL_MS } as const,
+      ...{ strategy: "redis", keyPrefix: LOCK_PREFIX, ttlMs: TTL_MS } as const,
       client: CLIENTS[worker % CLIENTS.length]!,
       url: `redis://127.0.0.1:${proxies[worker]!.port}`,
     }),

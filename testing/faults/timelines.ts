@@ -3,88 +3,80 @@
  *
  * @module
  */
+import {
+  type Band,
+  type DrawnCall,
+  drawPicture,
+  type LegendEntry,
+  MAX_CALLS,
+  nearest,
+} from "../../timeline/drawing/picture.ts";
 import type { Call } from "./calls.ts";
 import type { Verdict, Violation } from "./checker.ts";
 import type { FaultEvent, History } from "./history.ts";
-import { goneUs, LANE, pack, ROW, stack } from "./lanes.ts";
 import { eventText, faultCounts, faultText, secondsOf } from "./report.ts";
-import { type Axis, axisOf, bar, label, line, svg } from "./svg.ts";
 
-const WIDTH = 1_500;
-/** Where lanes begin; their names are to the left. */
-const LEFT = 130;
-const CHART = 70;
-const FOOT = 18;
 /** How many columns the overview has. */
 const COLUMNS = 450;
-/** The largest number of calls in one picture. */
-const SHOWN = 1_500;
-/** The number of colours for lock names. */
-const COLOURS = 6;
+
+const LEGEND: readonly LegendEntry[] = [
+  { className: "wait name0", height: 4, text: "waits (a colour per name)" },
+  { className: "lease name0", height: 9, text: "lease, until its release, loss or deadline" },
+  { className: "lost", height: 12, text: "lost" },
+  { className: "refused", height: 12, text: "write refused" },
+  { className: "fault", height: 12, text: "fault" },
+  { className: "fault destructive", height: 12, text: "fault that may lose data" },
+];
 
 /** The whole run: the rate of grants, the faults by kind, the violations. */
 export function overview(
   history: History,
   { violations, excused }: Verdict,
   calls: readonly Call[],
-) {
-  const axis = axisOf(history.startUs, history.endUs, LEFT, WIDTH - 10);
-  const faults = faultCounts(history.faults);
-  const rows = new Map(faults.map(([fault], index) => [fault, CHART + index * LANE]));
-  const height = CHART + faults.length * LANE;
-  return svg(WIDTH, height + FOOT, [
-    ...axis.marks(height, history.startUs),
-    ...columns(calls, axis),
-    ...faults.map(([fault, n]) => label(4, rows.get(fault)! + 13, `${fault} × ${n}`)),
-    ...history.faults.map((fault) => faultBar(fault, axis, rows.get(fault.fault)!, LANE, history)),
-    ...excused.map(({ kind, atUs, message }) =>
-      line(axis.x(atUs), CHART, "excused", `excused ${kind}: ${message}`)
-    ),
-    ...violations.map(({ kind, atUs, message }) =>
-      line(axis.x(atUs), height, "violation", `${kind}: ${message}`)
-    ),
-  ]);
+): string {
+  const { startUs, endUs, faults } = history;
+  return drawPicture({
+    ...{ title: "The whole run", fromMs: startUs / 1e3, toMs: endUs / 1e3, zeroMs: startUs / 1e3 },
+    lanes: new Map(faultCounts(faults).map(([fault, n]) => [fault, `${fault} × ${n}`])),
+    charts: [grantsOver(calls, history)],
+    bands: faults.map((fault) => bandOf(fault, [fault.fault], history)),
+    instants: [...instantsOf(excused, "excused "), ...instantsOf(violations, "")],
+    legend: LEGEND,
+  });
 }
 
 /** Grants over time. */
-function columns(calls: readonly Call[], axis: Axis): string[] {
+function grantsOver(calls: readonly Call[], { startUs, endUs }: History) {
   const counts = new Uint32Array(COLUMNS);
-  const columnUs = Math.max(1, (axis.toUs - axis.fromUs) / COLUMNS);
+  const columnUs = Math.max(1, (endUs - startUs) / COLUMNS);
   for (const { grantedUs } of calls) {
-    const index = Math.floor((grantedUs - axis.fromUs) / columnUs);
+    const index = Math.floor((grantedUs - startUs) / columnUs);
     if (index >= 0 && index <= COLUMNS) counts[Math.min(index, COLUMNS - 1)]!++;
   }
   const most = counts.reduce((a, b) => Math.max(a, b), 1);
-  const pieces = [
-    label(4, 14, "grants"),
-    label(4, 28, `≤ ${most} per ${perText(columnUs)}`, "time"),
-  ];
-  counts.forEach((count, index) => {
-    if (count === 0) return;
-    const x = axis.x(axis.fromUs + index * columnUs);
-    const height = Math.max(1, count / most * (CHART - 8));
-    const box = { x, y: CHART - 4 - height, width: (WIDTH - 10 - LEFT) / COLUMNS, height };
-    pieces.push(bar({ ...box, className: "grants", title: `${count} grants` }));
+  const steps = Array.from(counts, (value, index) => {
+    return { atMs: (startUs + index * columnUs) / 1e3, value };
   });
-  return pieces;
+  return { title: "grants", note: `≤ ${most} per ${perText(columnUs)}`, steps };
 }
 
 function perText(us: number): string {
   return us >= 1e6 ? `${(us / 1e6).toFixed(1)} s` : `${(us / 1e3).toFixed(1)} ms`;
 }
 
-function faultBar(
-  fault: FaultEvent,
-  axis: Axis,
-  y: number,
-  height: number,
-  history: History,
-): string {
-  const x = axis.x(fault.atUs);
-  const width = Math.max(3, axis.x(fault.untilUs ?? fault.atUs) - x);
-  const className = fault.destructive ? "fault destructive" : "fault";
+function bandOf(fault: FaultEvent, lanes: readonly string[], history: History): Band {
+  const { atUs, untilUs = atUs, destructive } = fault;
+  const className = destructive ? "fault destructive" : "fault";
   const title = faultText(fault, history);
-  return bar({ x, y: y + 2, width, height: height - 4, className, title });
+  return { lanes, fromMs: atUs / 1e3, toMs: untilUs / 1e3, className, title };
+}
+
+function instantsOf(violations: readonly Violation[], prefix: string) {
+  return violations.map(({ kind, atUs, message, excuse }) => ({
+    atMs: atUs / 1e3,
+    className: excuse ? "excused" as const : "violation" as const,
+    title: `${prefix}${kind}: ${message}`,
+  }));
 }
 
 /** The time span of a picture. */
@@ -95,60 +87,43 @@ export interface Span {
 
 /** The calls of all workers in a span: a lane for each, faults behind, violations in front. */
 export function timeline(
-  span: Span,
+  { fromUs, toUs }: Span,
   history: History,
   violations: readonly Violation[],
   calls: readonly Call[],
 ): string {
-  const axis = axisOf(span.fromUs, span.toUs, LEFT, WIDTH - 10);
-  const seen = calls.filter((call) => axis.shows(call.invokeUs, goneUs(call)));
-  const shown = seen.length > SHOWN ? nearest(seen, violations, axis) : seen;
-  const workers = [...new Set(shown.map(({ worker }) => worker))]
+  const shows = (startUs: number, endUs: number) => startUs <= toUs && endUs >= fromUs;
+  const seen = calls.filter((call) => shows(call.invokeUs, goneUs(call)))
+    .map((call) => drawn(call, history));
+  const first = violations.find(({ atUs }) => shows(atUs, atUs));
+  const shown = seen.length > MAX_CALLS
+    ? nearest(seen, (first?.atUs ?? (fromUs + toUs) / 2) / 1e3)
+    : seen;
+  const workers = [...new Set(shown.map(({ lane }) => lane))]
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-  const faults = history.faults.filter(({ atUs, untilUs }) => axis.shows(atUs, untilUs ?? atUs));
-  const servers = [...new Set(faults.filter((fault) => !workers.some(isHitBy(fault))).map(laneOf))];
-  const rows = pack(shown);
-  const { lanes, height } = stack([...servers, ...workers], shown, rows);
-  const names = [...new Set(calls.map(({ name }) => name))];
-  return svg(WIDTH, height + FOOT, [
-    ...Array.from(lanes, ([lane, { y }]) => label(4, y + 13, lane)),
-    ...axis.marks(height, history.startUs),
-    ...faults.flatMap((fault) => {
+  const faults = history.faults.filter(({ atUs, untilUs }) => shows(atUs, untilUs ?? atUs));
+  const servers = faults.filter((fault) => !workers.some(isHitBy(fault)))
+    .map(({ target }) => target);
+  const left = seen.length - shown.length;
+  return drawPicture({
+    title: spanText({ fromUs, toUs }, history),
+    ...{ fromMs: fromUs / 1e3, toMs: toUs / 1e3, zeroMs: history.startUs / 1e3, calls: shown },
+    lanes: new Map([...servers, ...workers].map((lane) => [lane, lane])),
+    names: [...new Set(calls.map(({ name }) => name))],
+    bands: faults.map((fault) => {
       const hit = workers.filter(isHitBy(fault));
-      const at = hit.length > 0 ? hit : [laneOf(fault)];
-      return at.map((lane) => {
-        const { y, height } = lanes.get(lane)!;
-        return faultBar(fault, axis, y, height, history);
-      });
+      return bandOf(fault, hit.length > 0 ? hit : [fault.target], history);
     }),
-    ...shown.flatMap((call) => {
-      const y = lanes.get(call.worker)!.y + rows.get(call)! * ROW;
-      return callBars(call, axis, y, names, history);
-    }),
-    ...violations.filter(({ atUs }) => axis.shows(atUs, atUs)).map((violation) => {
-      const { kind, atUs, message, excuse } = violation;
-      const className = excuse ? "excused" : "violation";
-      return line(axis.x(atUs), height, className, `${kind}: ${message}`);
-    }),
-    ...seen.length > SHOWN
-      ? [label(4, height + 12, `${seen.length - SHOWN} not shown`, "violation")]
-      : [],
-  ]);
-}
-
-/** The calls nearest to the first violation, or to the middle of the span without one. */
-function nearest(calls: readonly Call[], violations: readonly Violation[], axis: Axis): Call[] {
-  const first = violations.find(({ atUs }) => axis.shows(atUs, atUs));
-  const atUs = first?.atUs ?? (axis.fromUs + axis.toUs) / 2;
-  const distanceUs = (call: Call) => Math.max(call.invokeUs - atUs, atUs - goneUs(call), 0);
-  return calls.toSorted((a, b) => distanceUs(a) - distanceUs(b)).slice(0, SHOWN);
+    instants: instantsOf(violations.filter(({ atUs }) => shows(atUs, atUs)), ""),
+    ...left > 0 && { note: `${left} not shown` },
+  });
 }
 
 /** The span from an instant, at most `longestUs` long, in which a picture can show all calls. */
 export function sampleFrom(fromUs: number, longestUs: number, calls: readonly Call[]): Span {
   const ends = calls.filter(({ invokeUs }) => invokeUs >= fromUs).map(({ invokeUs }) => invokeUs)
     .sort((a, b) => a - b);
-  return { fromUs, toUs: Math.min(fromUs + longestUs, ends[SHOWN / 2] ?? Infinity) };
+  return { fromUs, toUs: Math.min(fromUs + longestUs, ends[MAX_CALLS / 2] ?? Infinity) };
 }
 
 /** Whether a fault hit a worker; its target names one incarnation, or all of them. */
@@ -157,43 +132,28 @@ function isHitBy({ target }: FaultEvent): (worker: string) => boolean {
   return (worker) => named.some((name) => name === worker || name === worker.split(".")[0]);
 }
 
-function laneOf({ target }: FaultEvent): string {
-  return target;
-}
-
 /** A wait and the lease that followed, with its refused writes and its loss. */
-function callBars(
-  call: Call,
-  axis: Axis,
-  top: number,
-  names: readonly string[],
-  history: History,
-): string[] {
+function drawn(call: Call, history: History): DrawnCall {
   const { name, worker, token, invokeUs, grantedUs, failedUs, endUs, events } = call;
   const lastUs = events.at(-1)!.atUs;
-  const colour = `name${names.indexOf(name) % COLOURS}`;
-  const waitedUs = Math.min(grantedUs, failedUs, lastUs);
   const text = `${worker} ${name}\n${events.map((event) => eventText(event, history)).join("\n")}`;
-  const box = (fromUs: number, toUs: number, className: string, y: number, height: number) => {
-    if (!axis.shows(fromUs, toUs)) return [];
-    const x = axis.x(fromUs);
-    const title = `${token === null ? "" : `token ${token} of `}${text}`;
-    return [bar({ x, y: top + y, width: axis.x(toUs) - x, height, className, title })];
+  const isGranted = grantedUs < Infinity;
+  const heldUs = Math.max(grantedUs, Math.min(endUs, goneUs(call)));
+  return {
+    ...{ lane: worker, name, fromMs: invokeUs / 1e3, grantedMs: grantedUs / 1e3 },
+    endMs: (isGranted ? heldUs : Math.min(failedUs, lastUs)) / 1e3,
+    marks: events.flatMap(({ atUs, kind }) =>
+      kind === "lost" || kind === "refused" ? [{ atMs: atUs / 1e3, kind }] : []
+    ),
+    title: `${token === null ? "" : `token ${token} of `}${text}`,
   };
-  return [
-    ...box(invokeUs, waitedUs, `wait ${colour}`, 4, 3),
-    ...grantedUs < Infinity
-      ? box(
-        grantedUs,
-        Math.max(grantedUs, Math.min(endUs, goneUs(call))),
-        `lease ${colour}`,
-        2,
-        ROW - 2,
-      )
-      : [],
-    ...events.filter(({ kind }) => ["lost", "refused"].includes(kind))
-      .flatMap(({ atUs, kind }) => box(atUs, atUs, kind, 1, ROW)),
-  ];
+}
+
+/** When a call, and its lease, are over; at most 10 s after its last event. */
+function goneUs({ failedUs, grantedUs, endUs, events }: Call): number {
+  const lastUs = events.at(-1)!.atUs;
+  if (failedUs < Infinity || grantedUs === Infinity) return lastUs;
+  return Math.max(lastUs, Math.min(endUs, lastUs + 10e6));
 }
 
 /** The spans around violations; violations close to each other share a span. */

@@ -20,6 +20,8 @@ import { type SetReport, startSets } from "./sets.ts";
 const SOAK = Boolean(process.env["HOLDFAST_SOAK"]);
 const STORM_MS = SOAK ? 600_000 : 1_500;
 const PROCESSES = SOAK ? 8 : 3;
+/** The longest time, in ms, between two faults. */
+const MAX_CALM_MS = SOAK ? 600 : 375;
 const LANES = 2;
 const NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"];
 /** So many sets each process must get after the storm. */
@@ -33,13 +35,19 @@ export interface SetsStorm {
   readonly calmSpec: LockSpec;
   /** Cuts all connections of the processes; left out if there are none. */
   cut?(): void;
+  /** How long it lasts, in ms; ten minutes in a soak by default. */
+  readonly stormMs?: number;
+  /** How long, in ms, a call may take when nobody is deadlocked. */
+  readonly boundMs?: number;
 }
 
 const heldBy = ({ reports }: Reporter<SetReport>) =>
   reports.filter((report) => report === "held").length;
 
 /** Runs the storm, and checks what is left. */
-export async function setsStorm({ spec, calmSpec, cut }: SetsStorm): Promise<void> {
+export async function setsStorm(
+  { spec, calmSpec, cut, stormMs = STORM_MS, boundMs = LONG_BOUND_MS }: SetsStorm,
+): Promise<void> {
   const seed = seedOf();
   const random = randomOf(seed);
   let started = 0;
@@ -53,11 +61,11 @@ export async function setsStorm({ spec, calmSpec, cut }: SetsStorm): Promise<voi
     await waitUntil(
       "all have begun",
       () => running.every((each) => heldBy(each) > 0),
-      LONG_BOUND_MS,
+      boundMs,
     );
     let [kills, cuts] = [0, 0];
-    for (const endMs = performance.now() + STORM_MS; performance.now() < endMs;) {
-      await lasts(random() * STORM_MS / (SOAK ? 1_000 : 4));
+    for (const endMs = performance.now() + stormMs; performance.now() < endMs;) {
+      await lasts(random() * MAX_CALM_MS);
       if (cut !== undefined && random() < 0.5) {
         cut();
         cuts++;
@@ -74,9 +82,9 @@ export async function setsStorm({ spec, calmSpec, cut }: SetsStorm): Promise<voi
     const before = running.map(heldBy);
     await waitUntil("nobody is deadlocked: each process gets more sets", () => {
       return running.every((each, i) => heldBy(each) >= before[i]! + LATER_SETS);
-    }, LONG_BOUND_MS);
+    }, boundMs);
     for (const each of running) {
-      assertEquals(await within("it ends", each.finish(), LONG_BOUND_MS), 0, `seed ${seed}`);
+      assertEquals(await within("it ends", each.finish(), boundMs), 0, `seed ${seed}`);
       count(each);
     }
     const text = [...counts].map(([report, count]) => `${report} ${count}`).join(", ");
@@ -87,7 +95,7 @@ export async function setsStorm({ spec, calmSpec, cut }: SetsStorm): Promise<voi
   }
   await using client = await openLock(calmSpec);
   const all = acquireAll(client.lock, NAMES);
-  const set = await within("no name stays taken", all, LONG_BOUND_MS);
+  const set = await within("no name stays taken", all, boundMs);
   assertEquals(await set.release(), true);
 }
 

@@ -71,6 +71,7 @@ const MODES_LEFT_OUT: Readonly<Record<string, string>> = {
   "modes-evicted-is-free": "EVICTED=0 B_QLOST=1",
   "modes-readers-overtake": "BARGE=1",
   "modes-no-tombstone": "TOMB=0 B_DUP=1",
+  "modes-batch-is-left": "GOON=0 L2=0",
 };
 
 /** Marks a search for clients that wait forever. */

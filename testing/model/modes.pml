@@ -110,7 +110,12 @@ bit own[NC];            /* the client may believe that it holds the lock */
 byte place[NC]; byte places;    /* order of the first asks that were queued */
 bit unordered;          /* the queue was lost, and with it the order */
 
-hidden byte i; hidden byte j; hidden byte n; hidden byte any; hidden byte ok; hidden byte g; hidden byte r; hidden byte steps; hidden byte srch;
+#ifdef BFSMODE
+#define HID                             /* Spin cannot search breadth first with hidden variables */
+#else
+#define HID hidden
+#endif
+HID byte i; HID byte j; HID byte n; HID byte any; HID byte ok; HID byte g; HID byte r; HID byte steps; HID byte srch;
 
 #define EXCL(c) (LIM(c) == X)
 
@@ -196,13 +201,16 @@ inline sAsk(c) {
                     do :: j < qn && q[j] != c -> j++ :: else -> break od;
                     if :: j == qn -> q[qn] = c; qn++; if :: place[c] == 0 -> places++; place[c] = places :: else fi :: else fi;
                     if :: L == FREE || (L == MARK && (!EXCL(c) || !EVICTED)) -> admit(c) :: else fi;
-                    if :: srch -> r = SEARCHING
+                    if :: srch && !EXCL(c) -> r = SEARCHING    /* an exclusive one would find the lock held */
                        :: !srch && own[c] && !EXCL(c) -> r = GRANTED
                        :: !srch && L == c + 1 -> r = GRANTED
                        :: else -> r = QUEUED fi
               fi
         fi
-  fi
+  fi;
+  if :: r == GRANTED && qn > 0 && ph[q[0]] != DEAD ->
+        mayHold(q[0]); assert(!ok)                      /* a batch is over: nobody is left to wait for a poll */
+     :: else fi
 }
 inline sLeave(c) {
   unqueue(c); place[c] = 0; srch = 0; own[c] = 0;

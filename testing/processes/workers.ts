@@ -83,6 +83,25 @@ export function inversions(grants: readonly Grant[]): number {
   return count;
 }
 
+/**
+ * How many calls passed an earlier one: that one was in the queue before the call was made, and its use began later,
+ * though one of the two is exclusive. Shared ones hold the lock together, so nobody sees which was first.
+ */
+export function mixedInversions(grants: readonly Grant[]): number {
+  const inOrder = grants.filter(({ held }) => held !== undefined)
+    .sort((a, b) => a.held![0] - b.held![0]);
+  const latestCallUs = { shared: -Infinity, exclusive: -Infinity };
+  let count = 0;
+  for (const { mode = "exclusive", calledUs, queuedUs } of inOrder) {
+    const others = mode === "exclusive"
+      ? Math.max(latestCallUs.shared, latestCallUs.exclusive)
+      : latestCallUs.exclusive;
+    if (queuedUs !== null && others > queuedUs) count++;
+    latestCallUs[mode] = Math.max(latestCallUs[mode], calledUs);
+  }
+  return count;
+}
+
 /** How often a lease was still used when another one began, and one of them was exclusive. */
 export function mixedOverlaps(grants: readonly Grant[]): number {
   const spans = grants.flatMap(({ mode = "exclusive", held }) => held ? [{ mode, held }] : []);

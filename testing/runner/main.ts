@@ -8,7 +8,7 @@
 
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { importMapArgs } from "../../tools/import_map.ts";
+import { importMapArgs, JSR_VARIABLE } from "../../tools/import_map.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
 import { TIME_FACTOR_VARIABLE } from "../time.ts";
 import { readArguments, type Selection, USAGE } from "./command_line.ts";
@@ -105,7 +105,7 @@ async function run(selection: Selection, signal: AbortSignal): Promise<boolean> 
  *   signal has interrupted this.
  */
 async function prepare(
-  { files, servers, isWhole, repeat }: Selection,
+  { files, servers, isWhole, repeat, stress }: Selection,
   output: Output,
   signal: AbortSignal,
 ): Promise<string[] | undefined> {
@@ -116,7 +116,10 @@ async function prepare(
     for (const { path, version } of servers) output.line(`Redis: ${version}, ${path}`);
     const given = servers.length > 0 ? ["redis"] as const : [];
     await findNeededServers(files, given, (line) => output.line(line));
+    // With new caches, JSR may be out of reach that had answered from the old ones.
+    if (stress === "cold") delete process.env[JSR_VARIABLE];
     const args = await importMapArgs();
+    process.env[JSR_VARIABLE] = args.length === 0 ? "1" : "0";
     const standIns = "does not answer, so small stand-ins replace @std/assert and @std/async";
     output.line(`JSR: ${args.length === 0 ? "answers" : standIns}`);
     return args;

@@ -14,7 +14,9 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
 /** The signals that tests send. */
-export type Signal = "SIGHUP" | "SIGINT" | "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT";
+export type Signal =
+  | ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGTERM" | "SIGUSR1" | "SIGUSR2" | "SIGWINCH")
+  | ("SIGKILL" | "SIGSTOP" | "SIGCONT");
 
 /** The end of a process: it exits with a code, or a signal ends it. */
 export interface ProcessEnd {

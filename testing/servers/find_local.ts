@@ -48,7 +48,13 @@ export async function findLocalZooKeeper(): Promise<LocalProgram | undefined> {
   const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
   for (const java of javas.filter(isFile)) {
     for (const classPath of zooKeeperClassPaths()) {
-      const run = [java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+      const run = [
+        java,
+        "-Xmx128m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+      ];
       const main = "org.apache.zookeeper.version.VersionInfoMain";
       const { output } = await runCommand([...run, "-cp", classPath, main], CONDITION_BOUND_MS);
       const version = /version ([\d.]+)/.exec(output)?.[1];

@@ -6,7 +6,10 @@
 
 import { CONDITION_BOUND_MS } from "../time.ts";
 
-const POLL_EVERY_MS = 5;
+const LEAST_POLL_MS = 5;
+const MOST_POLL_MS = 25;
+/** The part of the time so far that may pass until the next look at a condition. */
+const LATENESS = 0.05;
 
 /** Resolves after `ms`, or when the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
@@ -32,12 +35,14 @@ export async function waitUntil(
   condition: () => boolean | Promise<boolean>,
   boundMs: number = CONDITION_BOUND_MS,
 ): Promise<void> {
-  const deadline = performance.now() + boundMs;
+  const startMs = performance.now();
   while (!await condition()) {
-    if (performance.now() > deadline) {
+    const waitedMs = performance.now() - startMs;
+    if (waitedMs > boundMs) {
       throw new Error(`Timed out after ${boundMs} ms waiting until ${what}`);
     }
-    await pause(POLL_EVERY_MS);
+    // Each look may cost a server, and the other tests, more than the wait does.
+    await pause(Math.min(Math.max(LATENESS * waitedMs, LEAST_POLL_MS), MOST_POLL_MS));
   }
 }
 

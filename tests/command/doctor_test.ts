@@ -1,23 +1,26 @@
 /**
  * `holdfast doctor` finds each planted misconfiguration of a real server, and none on a good one.
  */
-import { assert, assertEquals } from "@std/assert";
-import { text } from "node:stream/consumers";
-import { scriptCommand, spawnProcess } from "../../testing/runtime/processes.ts";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { runCommandLine } from "../../command/command_line.ts";
+import { finishHoldfast } from "../../testing/command/holdfast.ts";
 import { ASK, LEAVE, QUERY, RENEW, STEAL } from "../../redis/protocol/scripts.ts";
 import { aclRules, commandRights } from "../../testing/redis/acl_rule.ts";
 import { freePort } from "../../testing/servers/ports.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisCommand, type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
-import { redisSentinelSkip, startRedisSentinels } from "../../testing/servers/redis_sentinel.ts";
+import {
+  PRIMARY_NAME,
+  redisSentinelSkip,
+  startRedisSentinels,
+} from "../../testing/servers/redis_sentinel.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import {
   startZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
 
-const MAIN = new URL("../../command/main.ts", import.meta.url);
 const TRIAL = "a lock, its queue and its handoff";
 const GOOD = ["--appendonly", "yes"];
 const RIGHTS = commandRights([ASK, LEAVE, QUERY, RENEW, STEAL]);
@@ -30,20 +33,16 @@ interface Finding {
   readonly text: string;
 }
 
-/** Runs the doctor. */
+/** Runs the doctor, in this process. */
 async function examine(
   url: string,
 ): Promise<{ code: number; findings: Finding[]; output: string }> {
-  const command = [...scriptCommand(MAIN), "doctor", "--json"];
-  const process = spawnProcess(command, {
-    env: { HOLDFAST_URL: url },
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const [output, errors] = await Promise.all([text(process.stdout!), text(process.stderr!)]);
-  const findings = output.split("\n").filter((line) => line.startsWith("{"))
+  const lines: string[] = [];
+  const print = (text: string) => void lines.push(text);
+  const code = await runCommandLine(["doctor", "--json"], { url, say: print, print });
+  const findings = lines.filter((line) => line.startsWith("{"))
     .map((line) => JSON.parse(line) as Finding);
-  return { code: (await process.ended).code, findings, output: output + errors };
+  return { code, findings, output: lines.join("\n") };
 }
 
 /** The subjects in a state. */
@@ -148,7 +147,10 @@ Deno.test("holdfast doctor: finds a slow path", async () => {
 });
 
 Deno.test("holdfast doctor: no server is an outage", async () => {
-  await assertBad(`redis://127.0.0.1:${freePort()}?unavailableAfterMs=50`, TRIAL);
+  const url = `redis://127.0.0.1:${freePort()}?unavailableAfterMs=50`;
+  const { code, stdout } = await finishHoldfast(["doctor"], url);
+  assertEquals(code, 1);
+  assertMatch(stdout, /^BAD {2}a lock, its queue and its handoff: .*ECONNREFUSED.*\n$/);
 });
 
 const sentinelSkip = await redisSentinelSkip();
@@ -163,6 +165,11 @@ Deno.test({
       await command("CONFIG", "SET", "min-replicas-to-write", 0);
     }
     await assertBad(servers.primary.url, "replication");
+    const sentinels = servers.sentinels.map(({ host, port }) => `${host}:${port}`).join();
+    for (const client of ["redis", "ioredis"]) {
+      const url = `redis+sentinel://${sentinels}/${PRIMARY_NAME}?client=${client}`;
+      await assertBad(url, "replication");
+    }
     const replica = await examine(servers.replica.url);
     assert(subjects(replica, "bad").includes("replication"), replica.output);
   },

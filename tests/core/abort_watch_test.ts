@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { CallSignal, unwatchAbort, watchAbort } from "../../core/time/abort_watch.ts";
+import { CallSignal, callSignal, unwatchAbort, watchAbort } from "../../core/time/abort_watch.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
 import { cpuTimeMs } from "../../testing/core/cpu_time.ts";
 
@@ -54,4 +54,19 @@ Deno.test("CallSignal aborts with the first of its signals, and leaves no listen
   const left = new CallSignal();
   left.abort("time is over");
   assertEquals(left.signal.reason, "time is over");
+});
+
+Deno.test("callSignal() is the signal of disposal itself, unless the caller has one, and ends with either", () => {
+  const [caller, disposal] = [new AbortController(), new AbortController()];
+  const counts = [countListeners(caller.signal), countListeners(disposal.signal)];
+  const plain = callSignal(undefined, disposal.signal);
+  assertEquals([plain.signal === disposal.signal, ...counts.map((count) => count())], [true, 0, 0]);
+  const [first, second] = [caller.signal, caller.signal].map((signal) =>
+    callSignal(signal, disposal.signal)
+  );
+  first!.end();
+  caller.abort("left");
+  assertEquals([first!.signal.reason, second!.signal.reason], [undefined, "left"]);
+  for (const call of [plain, second!]) call.end();
+  assertEquals(counts.map((count) => count()), [0, 0]);
 });

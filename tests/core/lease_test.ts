@@ -332,6 +332,39 @@ Deno.test("Lease.renew() waits for the answer and never shortens the lease", asy
   await clock.pass(0);
 });
 
+Deno.test("Lease.renew() asks for the same end when it is retried, also after a suspension", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  const renewed = lease.renew(2_500);
+  const calledMs = clock.now();
+  const ends = () => renewals.map(({ ttlMs, sentMs }) => Math.floor(sentMs + ttlMs! - calledMs));
+  const retried = async () => {
+    for (const { length } = renewals; renewals.length === length;) await clock.pass(5);
+  };
+  await retried();
+  await retried();
+  assertEquals(ends(), [2_500, 2_500, 2_500]);
+  clock.stepWall(300);
+  await retried();
+  assertEquals(ends().at(-1), 2_200);
+  renewals.at(-1)!.answer({ state: "held", validMs: 1_500 });
+  await renewed;
+  const again = lease.renew(10);
+  await retried();
+  assertEquals(renewals.at(-1)!.ttlMs, 1, "only a proof is asked for");
+  renewals.at(-1)!.answer({ state: "held", validMs: 1_000 });
+  await again;
+});
+
+Deno.test("Lease.renew() asks for the whole TTL of the lease when it is retried without a TTL", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  const renewed = lease.renew();
+  await clock.pass(1_000);
+  assert(renewals.length > 1, "the renewal was retried");
+  for (const { ttlMs } of renewals) assertEquals(ttlMs, 3_000);
+  renewals.at(-1)!.answer({ state: "held", validMs: 3_000 });
+  await renewed;
+});
+
 Deno.test("Lease.renew() rejects when the lease ends before an answer", async () => {
   const { lease, clock } = openLease({ autoRenew: false });
   const renewed = lease.renew();

@@ -100,10 +100,10 @@ Deno.test("acquireAll() waits for waitMs in all, and says for which name and how
   await using locks = new MemoryLock();
   await using _held = await locks.acquire("b", { label: "other" });
   const gate = await locks.acquire("a");
-  setTimeout(() => gate.release(), 60);
   const startMs = performance.now();
   const waits: unknown[] = [];
   const asked = wrapped(locks, (name, options) => {
+    if (name === "a") setTimeout(() => gate.release(), 60); // not before the time of the call began
     waits.push(options?.waitMs);
     return locks.acquire(name, options);
   });
@@ -202,6 +202,46 @@ Deno.test("requestAll() never runs its callback when the locks were disposed, an
   assertEquals([hasRun, error.reason], [true, "disposed"]);
   const late = requestAll(locks, ["a"], () => assert(false, "it ran"));
   assertEquals((await assertRejects(() => late, DOMException)).name, "InvalidStateError");
+});
+
+Deno.test("acquireAll() and requestAll() warn about a call for one of their names that waits for itself", async () => {
+  const warnings: string[] = [];
+  const onWarning = (message: string) => void warnings.push(message);
+  const timesOut = (call: () => Promise<unknown>) => assertRejects(call, LockTimeoutError);
+  const options = { waitMs: 20 };
+  const warned = async (run: (locks: MemoryLock) => Promise<void>) => {
+    warnings.length = 0;
+    await using locks = new MemoryLock({ onWarning });
+    await run(locks);
+    return warnings.map((text) => /^Lock "(.)" is held by the code that waits/.exec(text)?.[1]);
+  };
+  const ofNested = await warned((locks) =>
+    requestAll(locks, ["a", "b"], async () => {
+      await timesOut(() => acquireAll(locks, ["b", "c"], options));
+      await timesOut(() => locks.acquire("a", options));
+    })
+  );
+  assertEquals(ofNested, ["b", "a"]);
+  const ofUsed = await warned(async (locks) => {
+    await using set = await acquireAll(locks, ["a", "b"], { maxHoldMs: 60_000 });
+    await timesOut(() => requestAll(locks, ["b", "c"], options, () => {}));
+    set.throwIfLost();
+  });
+  assertEquals(ofUsed, ["b"]);
+  const ofReleased = await warned(async (locks) => {
+    const set = await acquireAll(locks, ["a", "b"]);
+    set.throwIfLost();
+    await set.release();
+    await using _other = await locks.acquire("a");
+    await Promise.resolve().then(() => timesOut(() => acquireAll(locks, ["b", "a"], options)));
+  });
+  assertEquals(ofReleased, ["a"], "the lease that the code holds now");
+  const ofOthers = await warned(async (locks) => {
+    const other = locks.acquire("a");
+    await requestAll(locks, ["b"], () => timesOut(() => locks.acquire("a", options)));
+    await (await other).release();
+  });
+  assertEquals(ofOthers, []);
 });
 
 const NEVER = new AbortController().signal;

@@ -1,12 +1,10 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { Event } from "../../examples/demo/history.ts";
-import { drawPicture, shownHolds } from "../../examples/demo/picture.ts";
+import { drawRun, shownHolds } from "../../examples/demo/picture.ts";
 import { runDemo } from "../../testing/examples/run_demo.ts";
 import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 
 const MAX_BYTES = 30_000;
-const HOLDING = "#0969da";
-const KILLED = "#cf222e";
 
 /** A run in which workers hold the lock in turn for 8 of 10 ms; one may be killed in its hold. */
 function runOf(holds: number, killedHold = -1) {
@@ -25,36 +23,37 @@ function runOf(holds: number, killedHold = -1) {
   return { workers, rounds: holds / workers, kill: killedHold >= 0, events, failures: [], account };
 }
 
-/** Finds what has a colour; a rule of the style is not counted. */
-function painted(colour: string): RegExp {
-  return new RegExp(`fill="${colour}"(?!\\])`, "g");
+function count(svg: string, className: string): number {
+  return svg.split(`class="${className}"`).length - 1;
 }
 
-function count(svg: string, pattern: RegExp): number {
-  return svg.match(pattern)?.length ?? 0;
-}
-
-Deno.test("drawPicture() draws each hold and each token, and a killed worker", async () => {
-  const svg = await drawPicture(runOf(12, 5), "Four workers & a lock");
-  // A square of the legend has the colour too, and each hold a point in the line of tokens.
-  assertEquals(count(svg, painted(HOLDING)), 12 + 1 + 12);
-  assertEquals(count(svg, painted(KILLED)), 1 + 1);
+Deno.test("drawRun() draws each hold and its wait, the tokens, and a killed worker", () => {
+  const svg = drawRun(runOf(12, 5), "Four workers & a lock");
+  // The legend has one of each.
+  assertEquals([count(svg, "lease name0"), count(svg, "wait name0")], [12 + 1, 12 + 1]);
+  assertEquals([count(svg, "killed"), count(svg, "chart")], [1 + 1, 1]);
+  assertEquals(/<path d="([^"]*)"/.exec(svg)![1]!.split("V").length - 1, 12); // the first is 0
   for (
-    const text of ["Four workers &amp; a lock", "worker 4", "was killed while it held the lock"]
+    const text of ["Four workers &#38; a lock", "worker 4", "was killed while it held the lock"]
   ) {
     assertStringIncludes(svg, text);
   }
-  assertMatch(svg, /^<svg [^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"[^>]*><style>/);
-  assertEquals(count(await drawPicture(runOf(12), "a"), painted(KILLED)), 0);
+  assertMatch(svg, /^<svg xmlns="http:\/\/www.w3.org\/2000\/svg"[^>]*><style>/);
+  assertEquals(count(drawRun(runOf(12), "a"), "killed"), 0);
 });
 
-Deno.test("drawPicture() has a background and a second colour for each one that it uses", async () => {
-  const svg = await drawPicture(runOf(12, 5), "a");
-  const [, dark = ""] = /<style>@media \(prefers-color-scheme:dark\){(.*?)}<\/style>/.exec(svg)!;
-  const used = new Set(svg.match(/(?:fill|stroke)="#[0-9a-f]+"/g));
-  assert(used.size >= 6, [...used].join());
-  for (const attribute of used) assertStringIncludes(dark, `[${attribute}]{`);
-  assertMatch(svg, /<rect width="(\d+)" height="(\d+)" fill="#ffffff"\/>/);
+Deno.test("drawRun() has a background, and a light and a dark colour for each class that it uses", () => {
+  const svg = drawRun(runOf(12, 5), "a");
+  const [, light = "", dark = ""] =
+    /<style>([^]*)@media \(prefers-color-scheme:dark\){([^]*)}<\/style>/.exec(svg)!;
+  for (const [, names] of svg.matchAll(/ class="([^"]+)"/g)) {
+    for (const name of names!.split(" ").filter((name) => !["wait", "lease"].includes(name))) {
+      for (const rules of [light, dark]) {
+        assertMatch(rules, new RegExp(`\\.${name}[,{]`), name);
+      }
+    }
+  }
+  assertMatch(svg, /<rect width="(\d+)" height="(\d+)" class="paper"\/>/);
 });
 
 Deno.test("shownHolds() shows 40 holds at most: the first ones, or those around the kill", () => {
@@ -69,8 +68,8 @@ Deno.test("shownHolds() shows 40 holds at most: the first ones, or those around 
   }
 });
 
-Deno.test("drawPicture() stays small enough for a page", async () => {
-  const { length } = await drawPicture(runOf(400, 100), "a");
+Deno.test("drawRun() stays small enough for a page", () => {
+  const { length } = drawRun(runOf(400, 100), "a");
   assert(length < MAX_BYTES, `${length} bytes`);
 });
 

@@ -11,7 +11,7 @@ const JOBS = 8;
 
 Deno.test("examples/limited_jobs.ts runs at most three jobs at the same time in two processes, with locks on Redis", async () => {
   await using place = await redisPlace();
-  using observer = await connectResp(place.env["REDIS_URL"]!);
+  using observer = await connectResp(place.env["HOLDFAST_URL"]!);
   const args = ["--limit", String(LIMIT), "--jobs", String(JOBS), "--ms", "50"];
   await using first = startProgram("limited_jobs.ts", place, ...args);
   await using second = startProgram("limited_jobs.ts", place, ...args);

@@ -37,7 +37,7 @@ Deno.test("examples/ print their usage with --help", async () => {
     await using program = startProgram(file, place, "--help");
     assertEquals(await program.ended, 0);
     await program.saying(
-      "The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.",
+      "The locks are in files of this user, or where HOLDFAST_URL says.",
     );
   }
 });

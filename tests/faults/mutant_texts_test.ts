@@ -3,9 +3,9 @@
  * mutants themselves.
  */
 import { assertEquals } from "@std/assert";
-import { MUTANTS } from "../../testing/faults/mutants.ts";
+import { LEAKING_SET, MUTANTS } from "../../testing/faults/mutants.ts";
 
-for (const { title, changes } of MUTANTS) {
+for (const { title, changes } of [...MUTANTS, LEAKING_SET]) {
   Deno.test(`MUTANTS names texts that the code contains exactly once: ${title}`, () => {
     for (const [file, from] of changes) {
       const source = Deno.readTextFileSync(new URL(`../../${file}`, import.meta.url));

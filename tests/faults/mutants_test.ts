@@ -2,21 +2,20 @@
  * Runs a copy of our code with a bug, for each mutant. The checker must find every bug, and nothing in
  * the code without one. Runs only in a soak.
  */
-import { assert, assertEquals, assertLess } from "@std/assert";
+import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
 import { runCommand } from "../../testing/servers/command.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { check } from "../../testing/faults/checker.ts";
 import type { run as runHere } from "../../testing/faults/runner.ts";
-import { type Mutant, MUTANTS } from "../../testing/faults/mutants.ts";
-import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../../testing/time.ts";
+import { LEAKING_SET, type Mutant, MUTANTS } from "../../testing/faults/mutants.ts";
+import type { setsStorm as setsStormHere } from "../../testing/load/sets_storm.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { CONDITION_BOUND_MS, ENDING_TTL_MS, LONG_BOUND_MS, scaled } from "../../testing/time.ts";
 
 const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const ROOT = new URL("../../", import.meta.url).pathname;
-/** The folders that the runs import, and those of the embedded scripts. */
-const COPIED = [
-  ...["core", "file", "redis", "zookeeper", "memory", "http", "lock_service", "fencing"],
-  ...["examples", "testing", "tools"],
-];
+/** What no run imports. */
+const NOT_COPIED = ["bench", "coverage", "docs", "node_modules", "tests"];
 const FILES = ["mod.ts", "deno.json", "deno.lock"];
 const COMMAND_BOUND_MS = LONG_BOUND_MS;
 const RUN_MS = 25_000;
@@ -26,16 +25,11 @@ const RESIDUE_BOUND_MS = 5_000;
 const CAUGHT_WITHIN_MS = CONDITION_BOUND_MS;
 
 /** A copy of the code with the bug in it. */
-async function mutate(directory: string, { changes }: Mutant): Promise<void> {
-  const paths = [...COPIED, ...FILES].map((name) => `${ROOT}${name}`);
-  const there = paths.filter((path) => {
-    try {
-      return Deno.statSync(path) !== null;
-    } catch {
-      return false; // for example, there is no lock file
-    }
-  });
-  const copied = await runCommand(["cp", "-R", ...there, directory], COMMAND_BOUND_MS);
+async function mutate(directory: string, { changes }: Pick<Mutant, "changes">): Promise<void> {
+  const copies = [...Deno.readDirSync(ROOT)].filter(({ name, isDirectory }) => {
+    return isDirectory ? !name.startsWith(".") && !NOT_COPIED.includes(name) : FILES.includes(name);
+  }).map(({ name }) => `${ROOT}${name}`);
+  const copied = await runCommand(["cp", "-R", ...copies, directory], COMMAND_BOUND_MS);
   assert(copied.success, copied.output);
   for (const [file, from, to] of changes) {
     const path = `${directory}/${file}`;
@@ -78,6 +72,7 @@ for (const mutant of [CONTROL, ...MUTANTS]) {
             durationMs: RUN_MS,
             residueBoundMs: RESIDUE_BOUND_MS,
           },
+          ...mutant.locks !== undefined && { locks: mutant.locks },
           ...{ faults: mutant.faults, habits: { crashes: 0, steals: 0, ...mutant.habits } },
         });
         const { violations, counts } = check(history);
@@ -93,3 +88,24 @@ for (const mutant of [CONTROL, ...MUTANTS]) {
     },
   });
 }
+
+Deno.test({
+  name: `setsStorm() catches a mutant: ${LEAKING_SET.title}${SOAK ? "" : " [soak only]"}`,
+  ignore: !SOAK,
+  async fn() {
+    await using server = await startRedis();
+    const directory = await Deno.makeTempDir({ prefix: "holdfast-mutant-" });
+    try {
+      await mutate(directory, LEAKING_SET);
+      const { setsStorm }: { setsStorm: typeof setsStormHere } = await import(
+        `${directory}/testing/load/sets_storm.ts`
+      );
+      const place = { url: server.url, keyPrefix: "", ttlMs: ENDING_TTL_MS };
+      const spec = { strategy: "redis", client: "node-redis", ...place } as const;
+      const bounds = { stormMs: scaled(5_000), boundMs: scaled(20_000) };
+      await assertRejects(() => setsStorm({ spec, calmSpec: spec, ...bounds }), Error);
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
+  },
+});

@@ -7,7 +7,7 @@ import { temporary } from "../../testing/file/lock_directories.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { seedOf } from "../../testing/processes/random.ts";
 
-const DURATION_MS = Deno.env.get("HOLDFAST_SOAK") ? 300_000 : 5_000;
+const DURATION_MS = Deno.env.get("HOLDFAST_SOAK") ? 300_000 : 3_000;
 const isLinux = Deno.build.os === "linux";
 
 Deno.test({

@@ -19,7 +19,7 @@ import { LONG_BOUND_MS, scaled } from "../../testing/time.ts";
 
 const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const ROUNDS = SOAK ? 2_000 : 40;
-const RACE_MS = SOAK ? 300_000 : 4_000;
+const RACE_MS = SOAK ? 300_000 : 3_000;
 const HANDOFFS = SOAK ? 10_000 : 60;
 const COUNT_BOUND_MS = scaled(600_000);
 const ENTRY = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));

@@ -2,7 +2,17 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { installPackages, installSkip } from "../../testing/npm/install.ts";
 import { installedProject, linkedProject, PACKAGE } from "../../testing/npm/project.ts";
-import { programOf, RUNTIMES, runtimeSkip } from "../../testing/npm/runtimes.ts";
+import {
+  BUN,
+  KOFFI,
+  NODE_22,
+  programOf,
+  RUNTIMES,
+  runtimeSkip,
+} from "../../testing/npm/runtimes.ts";
+import { openLock } from "../../open/mod.ts";
+import { fileUrl, printedPid, STUBBORN } from "../../testing/command/holdfast.ts";
+import { spawnProcess } from "../../testing/runtime/processes.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 
 const CLIENTS = { "redis": "redis@6.3.1", "ioredis": "ioredis@6.0.0" } as const;
@@ -35,6 +45,55 @@ for (const [name, spec] of Object.entries(CLIENTS)) {
     }
   });
 }
+
+/** Each word of the command that looks at locks, and what it prints while "nightly" is held. */
+const LOOKS = [
+  ["show nightly", /^held\n {2}holder {2}web-1, token \d+, [\d.]+ s left$/m],
+  ["list", /^nightly {2}held by web-1, token \d+, [\d.]+ s left$/m],
+  ["release --steal other", /^free$/m],
+  ["doctor", /^ok {3}round trip: /m],
+] as const;
+
+test("holdfast of the npm package shows, lists, releases and examines what it runs, on Node and Bun", async () => {
+  await using server = await startRedis();
+  const folder = `${await installPackages([CLIENTS.redis])}/redis`;
+  await using project = await linkedProject({ redis: folder });
+  for (const runtime of [NODE_22, BUN]) {
+    const holdfast = [
+      await programOf(runtime),
+      `${project.folder}/node_modules/${PACKAGE}/command/main.js`,
+    ];
+    const looks = LOOKS.map(([words]) => `${holdfast.join(" ")} ${words}`).join("; ");
+    const run = ["run", "--label", "web-1", "nightly", "--", "sh", "-c", looks];
+    const { output } = await project.run([...holdfast, ...run], { HOLDFAST_URL: server.url });
+    for (const [words, prints] of LOOKS) assertMatch(output, prints, `${runtime.name}: ${words}`);
+  }
+});
+
+const koffiSkip = skip ?? await installSkip([KOFFI]);
+Deno.test({
+  name: "holdfast run of the npm package, killed by force: its command keeps a file lock" +
+    (koffiSkip === undefined ? "" : ` [skipped: ${koffiSkip}]`),
+  ignore: koffiSkip !== undefined || Deno.build.os !== "linux",
+  async fn() {
+    await using files = await fileUrl();
+    await using locks = await openLock(files.url);
+    const folder = `${await installPackages([KOFFI])}/koffi`;
+    await using project = await linkedProject({ koffi: folder });
+    const main = `${project.folder}/node_modules/${PACKAGE}/command/main.js`;
+    for (const runtime of [NODE_22, BUN]) {
+      const command = [await programOf(runtime), main, "run", "a", "--", ...STUBBORN];
+      const env = { HOLDFAST_URL: files.url };
+      const holdfast = spawnProcess(command, { env, stdout: "pipe", stderr: "inherit" });
+      const { pid } = await printedPid(holdfast);
+      holdfast.kill("SIGKILL");
+      await holdfast.ended;
+      assertEquals(await locks.tryAcquire("a"), null, runtime.name);
+      Deno.kill(pid, "SIGKILL");
+      await using _lease = await locks.acquire("a");
+    }
+  },
+});
 
 test("npx finds the command of the npm package", async () => {
   await using project = await installedProject();

@@ -155,6 +155,21 @@ Deno.test(`openLock: Redis with TLS by each client${tlsNote}`, {
   }
 });
 
+Deno.test(`openLock: Redis Cluster with TLS by each client${tlsNote}`, {
+  ignore: tlsSkip !== undefined,
+}, async () => {
+  await using server = await startRedisTls(true);
+  await waitUntil("all slots are served", async () => {
+    return String(await server.command("CLUSTER", "INFO")).includes("cluster_state:ok");
+  });
+  await using dir = await temporaryDirectory();
+  const certificates = await write(dir.path, server.files);
+  for (const client of CLIENTS) {
+    const url = `rediss+cluster://127.0.0.1:${server.securePort}?client=${client}`;
+    await use(`${url}&${certificates}&${OUTAGE}`, (locks) => assert(locks instanceof RedisLock));
+  }
+});
+
 const sentinelSkip = await redisSentinelSkip() ?? tlsSkip;
 const sentinelNote = sentinelSkip === undefined ? "" : ` [skipped: ${sentinelSkip}]`;
 Deno.test(`openLock: sentinels with TLS and users by each client${sentinelNote}`, {

@@ -15,7 +15,7 @@ import {
 import { LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
-const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 1_500;
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 600;
 const TTL_MS = LONG_TTL_MS;
 const PROCESSES = 4;
 const WAITERS = 50;

@@ -8,7 +8,7 @@ import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure, too. */
-const COUNTS = Deno.env.get("HOLDFAST_SOAK") ? [20_000, 100_000] : [8_000];
+const COUNTS = Deno.env.get("HOLDFAST_SOAK") ? [20_000, 100_000] : [2_000];
 /** How many keys are looked at in the end. */
 const SAMPLE = 100;
 const TTL_MS = LONG_TTL_MS;

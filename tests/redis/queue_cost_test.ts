@@ -23,7 +23,7 @@ const SETTLED = 20;
 /** The bound of the cost of waiting itself. */
 const COMMANDS_PER_SECOND = 5;
 /** The soak runs the full figure. */
-const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 50_000 : 1_500;
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 50_000 : 600;
 
 function start(server: RedisServer, waiters: number): Worker[] {
   const spec = {

@@ -2,13 +2,26 @@
  * What is published on the channels: a test for each row of `docs/tracing.md`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
+import { Redis } from "ioredis";
 import { countCycle } from "../../tools/metrics/call_counter.ts";
 import { FakeLock } from "../../fake/mod.ts";
 import { fetchLock } from "../../http/mod.ts";
-import { type LeaseLostReason, LockError, MemoryLock } from "../../mod.ts";
+import { openLock } from "../../open/mod.ts";
+import { lead, runOnce } from "../../recipes/mod.ts";
+import { Redlock } from "../../redlock/mod.ts";
+import { webLocks } from "../../web_locks/mod.ts";
+import {
+  acquireAll,
+  type LeaseLostReason,
+  LockError,
+  MemoryLock,
+  tryAcquireAll,
+} from "../../mod.ts";
 import { areCallsTraced, areHoldsTraced } from "../../core/lease/tracing.ts";
 import { type TracedEvents, traceEvents } from "../../testing/core/traced_events.ts";
+import { endIoredis } from "../../testing/redis/clients.ts";
 import { play } from "../../testing/redis/race_stage.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { ENDING_TTL_MS } from "../../testing/time.ts";
 
@@ -115,6 +128,41 @@ const SCENES: Readonly<Record<string, Scene>> = {
     assertEquals((events.of("release")[0]!.error as LockError).code, "ERR_LOCK_SETUP");
     return events;
   },
+  "`acquire()` beside other shared holders": async (record, locks) => {
+    await locks.acquire("n", { mode: "shared" });
+    const events = record();
+    const lease = await locks.acquire("n", { mode: "shared" });
+    assertEquals(events.of("grant")[0]!.mode, "shared");
+    await lease.release();
+    return events;
+  },
+  "`acquire()` that waits for its `limit`": async (record, locks) => {
+    const lease = await locks.acquire("n", { limit: 1 });
+    const events = record();
+    const waiting = locks.acquire("n", { limit: 1 });
+    await waitUntil("it waits", () => events.of("wait").length === 1);
+    await lease.release();
+    await waiting;
+    return events;
+  },
+  "`acquireAll()` of two names, and its release": async (record, locks) => {
+    const events = record();
+    await (await acquireAll(locks, ["a", "b"])).release();
+    return events;
+  },
+  "`acquireAll()` whose `maxHoldMs` is over": async (record, locks) => {
+    const events = record();
+    const set = await acquireAll(locks, ["a", "b"], { maxHoldMs: 20 });
+    await waitUntil("it is over", () => set.signal.aborted);
+    await set.release();
+    return events;
+  },
+  "`tryAcquireAll()` of two names, the second one is held": async (record, locks) => {
+    locks.holdElsewhere("b");
+    const events = record();
+    assertEquals(await tryAcquireAll(locks, ["a", "b"]), null);
+    return events;
+  },
   "a handoff to the next waiter": async (record, locks) => {
     const lease = await locks.acquire("n");
     const events = record();
@@ -151,7 +199,66 @@ const SCENES: Readonly<Record<string, Scene>> = {
     await waitUntil("the lock is released", () => events.of("release").length > 0);
     return events;
   },
+  "`request()` of `webLocks()`": async (record, locks) => {
+    const events = record();
+    await webLocks(locks).request("n", () => {});
+    return events;
+  },
+  "`request()` of `webLocks()` with `ifAvailable`, of a held lock": async (record, locks) => {
+    locks.holdElsewhere("n");
+    const events = record();
+    await webLocks(locks).request("n", { ifAvailable: true }, () => {});
+    return events;
+  },
+  "`request()` of a lock of `openLock()`": async (record) => {
+    await using opened = await openLock("memory:?label=opened");
+    const events = record();
+    await opened.request("n", () => {});
+    assertEquals(events.of("acquire")[0]!.label, "opened");
+    return events;
+  },
+  "`runOnce()`, and the end of its `keepMs`": async (record, locks) => {
+    const events = record();
+    await runOnce(locks, "n", { keepMs: 20 }, () => {});
+    await waitUntil("the lock is free again", () => events.of("release").length > 0);
+    return events;
+  },
+  "`runOnce()` while another process runs it": async (record, locks) => {
+    locks.holdElsewhere("n");
+    const events = record();
+    assertEquals(await runOnce(locks, "n", { keepMs: 20 }, () => {}), { ran: false });
+    return events;
+  },
+  "`lead()`, until its signal aborts": async (record, locks) => {
+    const events = record();
+    const stop = new AbortController();
+    const onChange = () => {};
+    await lead(locks, "n", () => stop.abort(), { signal: stop.signal, onChange });
+    return events;
+  },
+  "`using()` of `Redlock`": async (record) => {
+    let events: TracedEvents | null = null;
+    await withRedlock(async (redlock) => {
+      events = record();
+      await redlock.using(["n"], 10_000, () => Promise.resolve());
+      events = frozen(events);
+    });
+    return events!;
+  },
 };
+
+/** A `Redlock` on a Redis server. */
+async function withRedlock(scene: (redlock: Redlock) => Promise<void>): Promise<void> {
+  await using server = await startRedis();
+  const client = new Redis(server.url);
+  const redlock = new Redlock([client]);
+  try {
+    await scene(redlock);
+  } finally {
+    await redlock.quit();
+    await endIoredis(client);
+  }
+}
 
 Deno.test("calls of one instance that wait for one lock share the query for its holder", async () => {
   await using locks = new FakeLock({ disposeTimeoutMs: 0 });

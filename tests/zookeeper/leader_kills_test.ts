@@ -23,7 +23,7 @@ import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const KILLING_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
-const PROCESSES = 8;
+const PROCESSES = Deno.env.get("HOLDFAST_SOAK") ? 8 : 4;
 const PROGRESS_BOUND_MS = CONDITION_BOUND_MS;
 
 const skip = await zooKeeperEnsembleSkip();

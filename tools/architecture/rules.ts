@@ -100,7 +100,11 @@ const OVER_ANY_STRATEGY: Table = {
 };
 
 /** Knows locks by the channels only, and so nothing but the core. */
-const OBSERVERS: Table = { "otel/": ["otel/", "core/"] };
+const OBSERVERS: Table = {
+  "otel/": ["otel/", "core/"],
+  "timeline/drawing/": ["timeline/drawing/"],
+  "timeline/": ["timeline/", "timeline/drawing/", "core/"],
+};
 
 // For tests of users: nothing that runs in production may import it.
 const FOR_TESTS: Table = { "fake/": ["fake/", "core/"] };
@@ -111,7 +115,8 @@ const OPEN: Table = {
     ...["open/", "memory/", "file/", ...Object.keys(REDIS), ...Object.keys(ZOOKEEPER)],
     ...["packages/", "core/"],
   ],
-  "command/": ["command/", "open/", "core/"],
+  // A command that runs under a file lock gets its descriptor.
+  "command/": ["command/", "open/", "timeline/", "file/lock_descriptor.ts", "core/"],
 };
 
 const PUBLISHED: Table = {

@@ -142,6 +142,12 @@ export const TABLES: readonly OptionTable[] = [
     of: ["InstrumentLocksOptions"],
   },
   {
+    title: "recordLocks()",
+    text: "Of `@holdfast/lock/timeline`: see [tracing](tracing.md#a-picture-of-an-incident).",
+    of: ["RecordLocksOptions"],
+  },
+  { title: "drawLocks()", of: ["DrawLocksOptions"] },
+  {
     title: "Tests",
     text: "Of `@holdfast/lock/testing`: see [test your code](testing.md).",
     of: [],

@@ -42,6 +42,8 @@ export interface DefinitionNode extends FunctionNode, Omit<MembersNode, "methods
   readonly implements?: readonly TypeNode[];
   readonly constructors?: readonly ConstructorNode[];
   readonly methods?: readonly ClassMethodNode[];
+  /** The symbols of a namespace. */
+  readonly elements?: readonly SymbolNode[];
 }
 
 interface ConstructorNode {
@@ -96,6 +98,8 @@ function declarationLines(name: string, { kind, def = {} }: DeclarationNode): st
         `${def.isAbstract ? "abstract " : ""}class ${name}${headOf(def)}`,
         ...classMembers(def).map(indented),
       ];
+    case "namespace":
+      return [`namespace ${name}`, ...signaturesOf(def.elements ?? []).map(indented)];
     default:
       throw new Error(
         `Cannot write ${name}, of the kind "${kind}": add it to tools/docs/signatures.ts`,

@@ -76,7 +76,8 @@ export class Replies {
   next(): boolean {
     this.frame = NOTHING; // its chunk need not stay in memory
     if (this.#byteCount < LENGTH_BYTES) return false;
-    const head = this.#first(LENGTH_BYTES);
+    if (this.#chunks[0]!.length < LENGTH_BYTES) this.#join();
+    const head = this.#chunks[0]!;
     const length = head.readInt32BE();
     if (length < 0 || length > MAX_FRAME_BYTES) {
       const message = `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
@@ -85,7 +86,8 @@ export class Replies {
     }
     const end = LENGTH_BYTES + length;
     if (this.#byteCount < end) return false;
-    const bytes = this.#first(end);
+    if (head.length < end) this.#join(); // only now: a long frame is copied once
+    const bytes = this.#chunks[0]!;
     if (bytes.length === end) this.#chunks.shift();
     else this.#chunks[0] = bytes.subarray(end);
     this.#byteCount -= end;
@@ -97,11 +99,8 @@ export class Replies {
     return true;
   }
 
-  /** Returns a chunk that begins with the next `count` bytes, which must have arrived. */
-  #first(count: number): Buffer {
-    // Joined only now, when the bytes are complete: a long frame is copied once.
-    if (this.#chunks[0]!.length < count) this.#chunks = [Buffer.concat(this.#chunks)];
-    return this.#chunks[0]!;
+  #join(): void {
+    this.#chunks = [Buffer.concat(this.#chunks)];
   }
 
   copyZxid(target: Buffer): void {

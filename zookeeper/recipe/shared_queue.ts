@@ -6,11 +6,12 @@
  */
 import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import { hasCode, nullIfMissing } from "../connection/failures.ts";
-import type { Children, Znode } from "../connection/wire.ts";
+import type { Znode } from "../connection/wire.ts";
 import type { ChangeListener, Session } from "../session/session.ts";
 import { type QueueEntry, QueueView } from "./queue_order.ts";
 
-const NO_CHILDREN: Children = { names: [], pzxid: 0n };
+/** Of a lock that has no znode. */
+const NO_QUEUE = new QueueView({ names: [], pzxid: 0n }, -1);
 
 /** A call that waits. */
 export interface QueueWaiter extends ChangeListener {
@@ -105,14 +106,15 @@ export class SharedQueue {
   /** Lists the queue, after this call. */
   async list(): Promise<QueueView> {
     const { epoch } = this.session;
-    let children = NO_CHILDREN;
     try {
-      children = await this.session.children(this.path);
+      const children = await this.session.children(this.path);
+      if (this.#latest?.children !== children) this.#latest = new QueueView(children, epoch);
+      return this.#latest;
     } catch (error) {
       if (!hasCode(error, "NO_NODE")) throw error;
+      this.#latest = null;
+      return NO_QUEUE;
     }
-    if (this.#latest?.children !== children) this.#latest = new QueueView(children, epoch);
-    return this.#latest;
   }
 
   /** Reads how long the queue is, after this call. Children that a listing has shown not to be entries do not count. */
@@ -132,6 +134,11 @@ export class SharedQueue {
   /** Whether other calls of the instance are ahead of one that enters now, unless they fail. */
   get hasOthersAhead(): boolean {
     return this.entering > 0 || this.#waiters.length > 0;
+  }
+
+  /** Whether so few calls of the instance are in the queue that each may list it: that costs their square. */
+  get isShort(): boolean {
+    return this.entering + this.#waiters.length <= 32;
   }
 
   /** An entry of ours is granted the lock, and none is ahead of it. */

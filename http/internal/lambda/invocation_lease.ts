@@ -23,7 +23,7 @@ const MIN_DELAY_MS = 5;
 /** An instance that wakes up from a freeze checks the clock within this time, in ms. */
 const MAX_ARM_MS = 100;
 
-/** The longest time in ms that the server keeps a lease: `remainingMs` subtracts clock drift from it. */
+/** How long in ms the server keeps a lease: `remainingMs` subtracts clock drift from it. */
 export function servedMs({ remainingMs }: Lease): number {
   return (remainingMs + 2) / 0.99;
 }
@@ -31,7 +31,7 @@ export function servedMs({ remainingMs }: Lease): number {
 /**
  * A lease that is lost (`"max-hold"`) when its invocation has no time left, even if the process was
  * frozen and its timers did not run. No renewal prolongs the lease beyond the end of the invocation,
- * not even one that the service executes late.
+ * not even one that the service executes late, or one that is retried.
  */
 export class InvocationLease implements Lease {
   readonly name: string;
@@ -43,6 +43,10 @@ export class InvocationLease implements Lease {
   readonly #clock: Clock;
   readonly #controller = new AbortController();
   readonly #ttlMs: number;
+  /** How long in ms before the end of the invocation the server drops the lease, at the latest. */
+  #spareMs: number;
+  /** The renewal under way. Never rejects. */
+  #renewing: Promise<void> | null = null;
   #cancelEnd = () => {};
   #cancelRenewal = () => {};
   #isHeld = true;
@@ -62,6 +66,7 @@ export class InvocationLease implements Lease {
     this.#limits = limits;
     this.#clock = clock;
     this.#ttlMs = inner.remainingMs;
+    this.#spareMs = limits.remainingMs() - servedMs(inner);
     if (inner.signal.aborted) this.#onLost();
     if (!this.#isHeld) return;
     inner.signal.addEventListener("abort", this.#onLost);
@@ -92,13 +97,20 @@ export class InvocationLease implements Lease {
   }
 
   async renew(ttlMs: number = this.#ttlMs): Promise<void> {
+    // One at a time: how long the next one may ask for depends on the answer.
+    while (this.#renewing !== null) await this.#renewing;
     this.#throwIfOver();
-    const limitMs = this.#limitMs(ttlMs);
+    let limitMs = this.#limitMs(ttlMs);
     if (limitMs < MIN_TTL_MS || limitMs <= this.#inner.remainingMs) {
-      return this.#inner.throwIfLost();
+      if (this.#inner.isHeld) return;
+      limitMs = MIN_TTL_MS; // only for a proof, after a freeze
     }
+    const renewed = this.#inner.renew(limitMs);
+    this.#renewing = renewed.then(() => this.#onRenewed(limitMs), () => {}).finally(() =>
+      this.#renewing = null
+    );
     try {
-      await this.#inner.renew(limitMs);
+      await renewed;
     } finally {
       this.#throwIfOver(); // reports the loss; otherwise the caller would see "released"
     }
@@ -152,16 +164,19 @@ export class InvocationLease implements Lease {
   }
 
   /**
-   * The TTL in ms that a renewal may ask for. A renewal may be executed late, at the latest when the
-   * lease that it renews ends; even then the new lease must end before the invocation is killed
-   * (`lateMs`). It may last into the reserved margin (`endMs`), so that it does not expire before the
-   * time in which it may be used is over.
+   * The TTL in ms that a renewal may ask for. A renewal may be executed late, at the latest when the server
+   * drops the lease; even then the new lease must end before the invocation is killed (`#spareMs`). It may
+   * last into the reserved margin (`endMs`), so that it does not expire before the time in which it may be
+   * used is over.
    */
   #limitMs(ttlMs: number): number {
-    const remainingMs = this.#limits.remainingMs();
-    const endMs = (this.#limits.leftMs() + remainingMs) / 2;
-    const lateMs = remainingMs - servedMs(this.#inner);
-    return Math.floor(Math.min(ttlMs, endMs, lateMs));
+    const endMs = (this.#limits.leftMs() + this.#limits.remainingMs()) / 2;
+    return Math.floor(Math.min(ttlMs, endMs, this.#spareMs));
+  }
+
+  /** A renewal of `ttlMs` is answered: the server keeps the lease for so long from now, if not for longer. */
+  #onRenewed(ttlMs: number): void {
+    this.#spareMs = Math.min(this.#spareMs, this.#limits.remainingMs() - ttlMs);
   }
 
   /**

@@ -341,6 +341,16 @@ Deno.test("ask.lua goes on with the batch of a caller that died after any of its
   }
 });
 
+Deno.test("ask.lua tells an exclusive caller at once that it waits, if its ask begins a batch of others", async () => {
+  await using redis = await open();
+  await crowd(redis, BATCH + 10);
+  await redis.command("DEL", LOCK);
+  const [state, , , , position] = await redis.ask("x");
+  assertEquals([state, position, (await redis.holders()).length], [QUEUED, 11, BATCH]);
+  await redis.ask("r64", { limit: 0, inbox: "-b", ticket: 65 });
+  assertEquals([await redis.queue(), (await redis.holders()).length], [["x"], BATCH + 10]);
+});
+
 Deno.test("ask.lua admits shared waiters before a free lock for an exclusive caller, too", async () => {
   await using redis = await open();
   await crowd(redis, 2);

@@ -31,7 +31,7 @@ function open() {
       keys: lockKeys("", "n"),
       value: String(ticket),
       ticket,
-      limit,
+      leaseMode: limit === null ? "exclusive" : "shared",
       onMessage: () => {},
       onAskDue: () => asks.push(ticket),
       onOutage: () => outages.push(ticket),

@@ -1,0 +1,97 @@
+/**
+ * `holdfast run` cut off from its server: the command is gone before the lock is granted again.
+ */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import process from "node:process";
+import { text } from "node:stream/consumers";
+import type { RedisLock } from "../../redis/mod.ts";
+import { isGone, startCommand, STUBBORN } from "../../testing/command/holdfast.ts";
+import { lockOn } from "../../testing/command/redis_locks.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { CONDITION_BOUND_MS, ENDING_TTL_MS } from "../../testing/time.ts";
+
+const IS_SOAK = process.env.HOLDFAST_SOAK === "1";
+/** How many commands run at the same time, each under a lock of its own. */
+const LANES = IS_SOAK ? 10 : 2;
+/** So many processes that end at once make each other late. */
+const TTL_MS = IS_SOAK ? 4 * ENDING_TTL_MS : ENDING_TTL_MS;
+
+/** Keeps `holdfast` from the server. Returns what ends that. */
+type Cut = (server: RedisServer, proxy: FaultProxy) => () => void;
+
+interface Fault {
+  /** How many commands are cut off in a soak. */
+  readonly commands: number;
+  /** Whether nobody else can reach the server either. */
+  readonly isForAll: boolean;
+  readonly cut: Cut;
+}
+
+const FAULTS: Readonly<Record<string, Fault>> = {
+  "a partition": {
+    commands: 200,
+    isForAll: false,
+    cut(_server, proxy) {
+      proxy.blackHole("both");
+      return () => {};
+    },
+  },
+  "a freeze of the path": {
+    commands: 100,
+    isForAll: false,
+    cut(_server, proxy) {
+      const { promise: until, resolve } = Promise.withResolvers<void>();
+      proxy.onRequest = proxy.onReply = () => ({ until }); // all arrives, but late
+      return resolve;
+    },
+  },
+  "a freeze of the server": {
+    commands: 100,
+    isForAll: true,
+    cut({ pid }) {
+      process.kill(pid!, "SIGSTOP");
+      return () => process.kill(pid!, "SIGCONT");
+    },
+  },
+};
+
+/** Waits for the lock of a command, and checks that the command is gone when it is granted. */
+async function takeOver(locks: RedisLock, name: string, pid: number): Promise<void> {
+  await using lease = await locks.acquire(name, { waitMs: CONDITION_BOUND_MS });
+  assert(isGone(pid), `the command of ${name} still runs`);
+  assert(lease.isHeld);
+}
+
+for (const [what, { commands, isForAll, cut }] of Object.entries(FAULTS)) {
+  Deno.test(`holdfast run: in ${what} the command is gone before the lock is granted again`, async () => {
+    await using server = await startRedis();
+    await using mine = await lockOn(server);
+    const total = IS_SOAK ? commands : LANES;
+    for (let done = 0; done < total; done += LANES) {
+      await using proxy = await startProxy(server);
+      const url = `redis://127.0.0.1:${proxy.port}?ttlMs=${TTL_MS}`;
+      const options = ["--kill-after", `${TTL_MS / 4}ms`];
+      const names = Array.from({ length: LANES }, (_, lane) => `lane-${lane}`);
+      const running = await Promise.all(names.map(async (name) => {
+        const each = await startCommand(["run", ...options, name, "--", ...STUBBORN], url);
+        return { name, ...each, stderr: text(each.holdfast.stderr!) };
+      }));
+      const heal = cut(server, proxy);
+      const taken = running.map(({ name, pid }) => takeOver(mine.locks, name, pid));
+      if (isForAll) await Promise.all(running.map(({ holdfast }) => holdfast.ended));
+      else await Promise.all(taken);
+      heal();
+      await Promise.all(taken);
+      for (const { name, holdfast, stderr } of running) {
+        assertEquals((await holdfast.ended).code, 76);
+        assertMatch(
+          await stderr,
+          new RegExp(`no renewal of "${name}" was answered|Lost the lease on lock "${name}"`),
+        );
+      }
+    }
+    if (IS_SOAK) say(`holdfast run: ${total} commands in ${what}, each gone before the next grant`);
+  });
+}

@@ -1,0 +1,63 @@
+/**
+ * The order in which callbacks of one client begin, whatever order the answers come in.
+ */
+import { assertEquals } from "@std/assert";
+import { type RequestAnswer, RequestOrder } from "../../web_locks/request_order.ts";
+
+/** Requests that are under way, and which of their callbacks have begun. */
+function requests(count: number) {
+  const order = new RequestOrder();
+  const begun: number[] = [];
+  const answers = Array.from({ length: count }, (_, i) => order.enter(`${i}`));
+  const at = (i: number): RequestAnswer => answers[i]!;
+  const grant = (i: number) => at(i).granted().then(() => void begun.push(i));
+  return { order, begun, at, grant };
+}
+
+Deno.test("RequestOrder: grants begin in the order of their requests", async () => {
+  const { begun, grant } = requests(3);
+  const all = [grant(2), grant(0)];
+  await Promise.resolve();
+  assertEquals(begun, []);
+  await Promise.all([...all, grant(1)]);
+  assertEquals(begun, [0, 1, 2]);
+});
+
+Deno.test("RequestOrder: a waiter begins after those that did not have to wait", async () => {
+  const { begun, at, grant } = requests(2);
+  at(0).waits();
+  await Promise.all([grant(0), grant(1)]);
+  assertEquals(begun, [1, 0]);
+});
+
+Deno.test("RequestOrder: a request that fails holds up nobody", async () => {
+  const { order, begun, at, grant } = requests(2);
+  const granted = grant(1);
+  const answered = order.answered();
+  at(0).end();
+  await Promise.all([granted, answered]);
+  assertEquals(begun, [1]);
+});
+
+Deno.test("RequestOrder: a grant is not held back for long, and one without others not at all", async () => {
+  const { begun, grant } = requests(2);
+  await grant(1); // the other one is never answered
+  assertEquals(begun, [1]);
+  const { order } = requests(0);
+  await order.enter("n").granted();
+  await order.answered();
+});
+
+Deno.test("RequestOrder: a release waits for the requests of its name, and for no others", async () => {
+  const { order, at } = requests(2);
+  await order.mayRelease("n");
+  const released: string[] = [];
+  const releasing = ["0", "1"].map((name) =>
+    order.mayRelease(name).then(() => released.push(name))
+  );
+  at(1).waits();
+  await releasing[1];
+  assertEquals(released, ["1"]);
+  at(0).end();
+  await releasing[0];
+});
