@@ -73,10 +73,10 @@ export class HeldLeases {
     return this.#find(lockKey, value) !== undefined;
   }
 
-  /** Whether a lease of the lock under this owner id still counts here. A shared one is never taken over. */
+  /** Whether a lease under this owner id needs the lock. A shared one is never taken over. */
   isHeldUnder(lockKey: string, ownerId: string): boolean {
     const lease = this.#all.exclusive.get(lockKey)?.lease;
-    return lease !== undefined && lease.ownerId === ownerId && lease.remainingMs > 0;
+    return lease !== undefined && lease.ownerId === ownerId && lease.needsLock;
   }
 
   /** Whether a later grant than this one, which could not share the lock with it, has a lease here. */

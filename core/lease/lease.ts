@@ -147,6 +147,16 @@ export class ManagedLease implements Lease, ScheduledLease {
     return this.remainingMs > 0;
   }
 
+  /**
+   * Whether the lock must stay held for it: also while it is kept or unproven, and after a disposal that it
+   * outlives.
+   */
+  get needsLock(): boolean {
+    if (this.#checkLive()) return true;
+    const isLeft = this.#grant.outlivesDisposal === true && this.#loss?.reason === "disposed";
+    return isLeft && this.#state === "lost" && this.#context.clock.now() < this.#deadlineMs;
+  }
+
   get signal(): AbortSignal {
     this.#use();
     this.#controller ??= new AbortController();

@@ -188,3 +188,24 @@ Deno.test("RedisLock.attach() under one owner id twice at the same time: the sec
     assert(!one.isHeld);
     assertEquals(await two.release(), true);
   }));
+
+for (const outlivesDisposal of [true, false]) {
+  const why = outlivesDisposal ? "outlives a disposal" : "is kept at a disposal";
+  Deno.test(`RedisLock does not free the lock of a lease that ${why} when it cleans up after a call under its owner id`, () =>
+    play(async ({ lock, other, gates, holder }) => {
+      await lock.acquire("n", { ...OWNER, outlivesDisposal });
+      const before = await holder();
+      const reply = new Gate();
+      gates.onReply = reply.first("ask");
+      const ended = assertRejects(() => lock.acquire("n", OWNER), DOMException, "disposed");
+      await reply.arrived; // the server has given the lock to the second call
+      assert(await holder() !== before);
+      const disposed = lock[Symbol.asyncDispose]();
+      await ended;
+      reply.open();
+      await disposed;
+      assertEquals(await other.tryAcquire("n"), null);
+      const taken = await other.attach("n", OWNER.ownerId);
+      assertEquals(await taken?.release(), true);
+    }));
+}
