@@ -9,9 +9,7 @@
 
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { Redis } from "ioredis";
-import { RedisLock } from "../redis/mod.ts";
-import { ioredis } from "../redis/clients/ioredis.ts";
+import { openLock } from "../open/mod.ts";
 import { drawLocks, recordLocks } from "../timeline/mod.ts";
 
 const ENTITY = "entity:7";
@@ -52,23 +50,18 @@ async function start(url: string, dir: string, role: string): Promise<void> {
 
 /** One process: the import, which holds the entity for long, or workers, which need it for a moment. */
 async function work(url: string, dir: string, role: string): Promise<void> {
-  const client = new Redis(url);
-  try {
-    await using _recording = recordLocks({ file: fileOf(dir, role), process: role });
-    await using locks = new RedisLock(ioredis(client), { label: role });
-    if (role === "bulk-import") {
-      return await locks.request(ENTITY, async () => {
-        while ((await locks.query(ENTITY)).waiterCount < PROCESSES * WORKERS) await pause(50);
-        await pause(HOLD_MS);
-      });
-    }
-    // The import has the lock already.
-    while ((await locks.query(ENTITY)).holderCount === 0) await pause(10);
-    const change = () => locks.request(ENTITY, () => pause(4));
-    await Promise.all(Array.from({ length: WORKERS }, change));
-  } finally {
-    client.disconnect();
+  await using _recording = recordLocks({ file: fileOf(dir, role), process: role });
+  await using locks = await openLock(url, { label: role });
+  if (role === "bulk-import") {
+    return await locks.request(ENTITY, async () => {
+      while ((await locks.query(ENTITY)).waiterCount < PROCESSES * WORKERS) await pause(50);
+      await pause(HOLD_MS);
+    });
   }
+  // The import has the lock already.
+  while ((await locks.query(ENTITY)).holderCount === 0) await pause(10);
+  const change = () => locks.request(ENTITY, () => pause(4));
+  await Promise.all(Array.from({ length: WORKERS }, change));
 }
 
 function fileOf(dir: string, role: string): string {

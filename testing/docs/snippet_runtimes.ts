@@ -116,7 +116,10 @@ async function installedPackages(): Promise<string> {
   });
 }
 
+/** Why npm cannot install them. A package that cannot be made, or that is not configured, is no reason to skip. */
 async function installedSkip(): Promise<string | undefined> {
+  importedPackages();
+  await packedPackage();
   try {
     await installedPackages();
     return undefined;

@@ -17,7 +17,7 @@ Deno.test("examples/incident.ts draws processes that wait for one import, and le
   await using place = await redisPlace();
   const dir = `${place.dir}/incident`;
   const sized = { ...place, env: { ...place.env, ...SIZE, HOLD_MS: SOAK ? "3000" : "500" } };
-  await using program = startProgram("incident.ts", sized, place.env.REDIS_URL!, dir);
+  await using program = startProgram("incident.ts", sized, place.env.HOLDFAST_URL!, dir);
   assertEquals(await program.ended, 0);
   const file = `${dir}/incident.html`;
   const html = Deno.readTextFileSync(file);

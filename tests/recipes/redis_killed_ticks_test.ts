@@ -4,11 +4,13 @@ import { KILLS, runTicks } from "../../testing/recipes/ticks.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { ENDING_TTL_MS } from "../../testing/time.ts";
 
+const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 for (const withTick of [true, false]) {
   const how = withTick ? "with the time of the tick" : "without the time of the tick";
   Deno.test({
-    name: `runOnce() on Redis runs no tick twice when winners are killed, ${how}`,
-    ignore: !Deno.env.get("HOLDFAST_SOAK"),
+    name: `runOnce() on Redis runs no tick twice when winners are killed, ${how}` +
+      (SOAK ? "" : " [soak only]"),
+    ignore: !SOAK,
     fn: async () => {
       await using server = await startRedis();
       const { url } = server;

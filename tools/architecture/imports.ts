@@ -13,7 +13,7 @@ const PACKAGE = "@holdfast/lock";
 /** Block comments, which contain the examples of the documentation, and comments on their own lines. */
 const COMMENTS = /\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm;
 /** `import … from "x"`, `export … from "x"`, `import "x"`, `import("x")` and `typeof import("x")`. */
-const IMPORTS = /\bfrom\s*"([^"]+)"|\bimport\s*\(?\s*"([^"]+)"/g;
+const IMPORTS = /\bfrom\s*"([^"]+)"|(?<!")\bimport\s*\(?\s*"([^"]+)"/g;
 
 /** The specifiers in a module's imports, including imports of types. */
 export function specifiersIn(source: string): string[] {

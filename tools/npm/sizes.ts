@@ -17,7 +17,7 @@ const BUNDLE_BOUND_MS = 120_000;
 const BOUNDS: Readonly<Record<string, number>> = {
   ".": 14_800,
   "./file": 22_400,
-  "./redis": 33_200,
+  "./redis": 33_400,
   "./redis/node-redis": 3_300,
   "./redis/ioredis": 2_800,
   "./redis/deno-redis": 2_800,
@@ -34,7 +34,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./timeline": 13_600,
   "./testing": 15_300,
   "./open": 73_000,
-  "./web-locks": 4_600,
+  "./web-locks": 4_900,
   "./command": 80_000,
   "./fencing": 4_200,
   "./recipes": 2_000,
