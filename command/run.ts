@@ -8,7 +8,7 @@ import process from "node:process";
 import { parseArgs } from "node:util";
 import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LockTimeoutError } from "../core/contract/errors.ts";
-import { descriptorOfLock } from "../file/lock_descriptor.ts";
+import { lockDescriptors } from "../file/lock_descriptor.ts";
 import { readDuration, readNumber, UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT, withOption } from "./command.ts";
 import { runUnder } from "./guard.ts";
@@ -38,7 +38,7 @@ Waits for the lock NAME, runs COMMAND under it, and exits as COMMAND does.
 COMMAND finds the name in HOLDFAST_NAME, the fencing token in HOLDFAST_TOKEN.
 If the service does not answer, it gets TERM in time, and KILL before anybody
 else can have the lock: the code is then 76. If holdfast itself is killed by
-force or frozen, COMMAND goes on: on files with the lock, elsewhere without it.
+force or frozen, COMMAND goes on: on files (Linux) with the lock, else without.
 Codes: 64 wrong arguments, 69 no service, 78 service refuses, 127 no COMMAND.
 
 Example: holdfast run --at redis://127.0.0.1 --no-wait nightly -- ./report.sh`;
@@ -80,6 +80,8 @@ export async function run(args: readonly string[], context: CommandContext): Pro
     ...values.limit === undefined ? {} : { limit: readNumber("--limit", values.limit, 1, 10_000) },
   };
   const url = withTtl(context.url(values.at), values.ttl);
+  // Those of a `run` around this one, with another directory.
+  const inherited = lockDescriptors(name);
   const stop = new AbortController();
   const listeners = (["SIGHUP", "SIGINT", "SIGTERM"] as const)
     .map((signal) => [signal, () => stop.abort(signal)] as const);
@@ -91,7 +93,9 @@ export async function run(args: readonly string[], context: CommandContext): Pro
         if (stop.signal.aborted) return codeOfSignal(stop.signal);
         if (lease !== null) {
           const command = [program, ...rest] as const;
-          return await runCommand(lease, command, killAfterMs, stop.signal, context);
+          // On files, the command keeps the lock even if this process is killed by force.
+          const own = lockDescriptors(name).find((fd) => !inherited.includes(fd)) ?? null;
+          return await runCommand(lease, command, killAfterMs, own, stop.signal, context);
         }
         context.say(`${JSON.stringify(name)} is busy`);
         return busyCode;
@@ -109,6 +113,7 @@ async function runCommand(
   lease: Lease,
   command: readonly [string, ...string[]],
   wantedMs: number | undefined,
+  lockFile: number | null,
   stop: AbortSignal,
   context: CommandContext,
 ): Promise<number> {
@@ -124,9 +129,7 @@ async function runCommand(
   const { name, fencingToken } = lease;
   const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${fencingToken}` };
   const { say } = context;
-  // On files, the command keeps the lock even if this process is killed by force.
-  const inherited = lease.remainingMs === Infinity ? descriptorOfLock(name) : null;
-  const end = await runUnder(lease, command, { killAfterMs, env, inherited, say });
+  const end = await runUnder(lease, command, { killAfterMs, env, inherited: lockFile, say });
   const { code, failure, lost, isTold } = end;
   if (failure !== undefined) {
     say(`cannot run ${command[0]} (${failure}): is it installed, and may this user run it?`);

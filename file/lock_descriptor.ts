@@ -1,5 +1,5 @@
 /**
- * The descriptor of a locked file, for a child process that must keep the lock: `flock` locks the open file,
+ * The descriptors of locked files, for a child process that must keep the lock: `flock` locks the open file,
  * which a child shares that gets the descriptor, so it stays locked until the last of them has closed it.
  *
  * @module
@@ -12,16 +12,15 @@ import { lockPath } from "./lock_directory.ts";
 const OPEN_FILES = "/proc/self/fd";
 
 /**
- * Finds the descriptor of the file that this process has locked for a name. Only for a process with one such
- * file. `null` where the system does not tell.
+ * Lists the open files of this process that are lock files of a name, whatever their directory; it may have
+ * inherited some. Empty where the system does not tell.
  */
-export function descriptorOfLock(name: string): number | null {
+export function lockDescriptors(name: string): number[] {
   const file = basename(lockPath("", name));
   try {
-    const found = readdirSync(OPEN_FILES).find((fd) => basename(target(fd)) === file);
-    return found === undefined ? null : Number(found);
+    return readdirSync(OPEN_FILES).filter((fd) => basename(target(fd)) === file).map(Number);
   } catch {
-    return null; // another system, or no right to look
+    return []; // another system, or no right to look
   }
 }
 

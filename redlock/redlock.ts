@@ -540,32 +540,33 @@ function onAbort(signal: AbortSignal, listener: () => void): void {
 }
 
 /**
- * The signal of `using()`. Its `aborted` reads the clock, too: after a freeze, a program asks before any timer
- * has run. `end()` makes it the signal of a routine that has ended.
+ * The signal of `using()`. Who reads its `aborted` reads the clock, too: after a freeze, a program asks before
+ * any timer has run. What was answered with true stays so, also if a suspension has made the lease only
+ * unproven. `end()` makes it the signal of a routine that has ended.
  */
 function clockedSignal(set: LeaseSet): { signal: RedlockAbortSignal; end(): void } {
   const controller = new AbortController();
   const { signal } = controller;
   let error: Error | undefined;
   let isOver = false;
-  const abort = () => {
+  const abortWith = (reason: Error) => {
     isOver = true; // first: the platform asks `aborted`, too
-    error = set.signal.reason;
+    error = reason;
     controller.abort(error);
   };
-  const errorNow = (): Error | undefined => {
-    if (isOver || set.remainingMs > 0) return error;
+  const abort = () => isOver || abortWith(set.signal.reason);
+  const look = () => {
+    if (isOver || set.remainingMs > 0) return;
     try {
       set.throwIfLost();
     } catch (loss) {
-      return loss as Error;
+      if (loss instanceof LeaseLostError) abortWith(loss); // else the routine has released it
     }
-    return undefined;
   };
   const isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")!.get!;
   Object.defineProperties(signal, {
-    aborted: { get: () => isAborted.call(signal) || (!isOver && errorNow() !== undefined) },
-    error: { get: errorNow },
+    aborted: { get: () => (look(), isAborted.call(signal)) },
+    error: { get: () => (look(), error) },
   });
   onAbort(set.signal, abort);
   return {

@@ -37,11 +37,11 @@ export interface DrawLocksOptions {
 
 /**
  * Makes one HTML file of the recordings of {@linkcode recordLocks}: a lane for each process, with waits, leases,
- * losses and handoffs, and the same as a table. The file asks for nothing else, runs no script, and may be sent
- * to others: it shows the names and labels that the recordings have.
+ * losses and handoffs, and the same as a table. The file loads nothing, runs no script, and can be sent to
+ * others, but shows the names and labels that are in the recordings.
  *
  * Files are read line by line. The page has at most 1,500 calls: of more, those around the end of the longest
- * wait, and it says which time that is. Its charts and sums are of all calls. Choose another time by `from` and
+ * wait, and it says which time that is. Its charts are of all calls, and its sums, if there are at most 4,096 locks. Choose another time by `from` and
  * `to`, or one lock by `name`. Memory and the size of the page do not grow with the recordings.
  *
  * Times are those of the wall clocks of the processes. Nothing corrects them: where fencing tokens contradict
@@ -120,7 +120,7 @@ async function gather(
       kept.add(call);
     },
     onBlocked(lane, fromMs, toMs) {
-      const title = `did not run for ${Math.round(toMs - fromMs)} ms: suspended or blocked`;
+      const title = `did not run for ${Math.round(toMs - fromMs)} ms: stopped or blocked`;
       const band = { lanes: [lane], fromMs, toMs, className: "fault", title } as const;
       if (bands.length < MAX_BANDS) bands.push(band);
     },

@@ -12,7 +12,7 @@ import {
   type LegendEntry,
 } from "./drawing/picture.ts";
 import { escape } from "./drawing/svg.ts";
-import { durationText, type Overview } from "./overview.ts";
+import { durationText, MAX_LOCKS, type Overview } from "./overview.ts";
 import type { RecordedCall } from "./read_recording.ts";
 
 /** The calls that a page shows, and what is known of all. */
@@ -102,13 +102,16 @@ function notes(incident: Incident, ofLocks: readonly RecordedCall[][]): string[]
     const since = (ms: number) => durationText(ms - overview.fromMs);
     said.push(
       `The picture and the table have ${calls.length} of them: those from ${since(fromMs)} to ` +
-        `${since(toMs)} after the start. The charts and sums are of all.`,
+        `${since(toMs)} after the start. The charts are of all.`,
     );
   }
-  if (missing > 0) said.push(`${missing} lines are missing or cannot be read.`);
+  if (missing > 0) said.push(`Lines that are missing or cannot be read: ${missing}.`);
   const open = calls.filter(({ end }) => end === "open").length;
   if (open > 0) {
-    said.push(`${open} calls go on at the end of their recording: it was read before, or killed.`);
+    said.push(
+      `Calls without an end: ${open}. The file was read while they went on, the recording was ended, ` +
+        "the process was killed, or lines are missing.",
+    );
   }
   const clocks = clocksDiffer(ofLocks);
   if (clocks !== null) {
@@ -140,11 +143,15 @@ function behindOf(calls: readonly RecordedCall[]): [RecordedCall, RecordedCall][
   });
 }
 
-/** The exclusive leases of one lock, in the order of their tokens: no clock can mix them up. */
+/** The leases of one lock, in the order of their tokens: no clock can mix them up. */
 function inOrder(calls: readonly RecordedCall[]): (RecordedCall & { readonly token: bigint })[] {
-  return calls.filter((call): call is RecordedCall & { token: bigint } =>
-    call.token !== null && call.mode === "exclusive"
-  ).sort((a, b) => a.token < b.token ? -1 : 1);
+  return calls.filter((call): call is RecordedCall & { token: bigint } => call.token !== null)
+    .sort((a, b) => a.token < b.token ? -1 : 1);
+}
+
+/** Shared leases may have one token, and more than one of them ends before an exclusive one begins. */
+function isExclusive({ mode }: RecordedCall): boolean {
+  return mode === "exclusive";
 }
 
 /** Each release, and the waiter that got the lock then. */
@@ -155,6 +162,7 @@ function handoffsOf(
   return inOrder(calls).flatMap((to, index, ordered) => {
     const from = ordered[index - 1];
     if (from === undefined || !to.hasWaited || from.end === "open") return [];
+    if (!isExclusive(from) || !isExclusive(to)) return [];
     return from.endMs < to.fromMs ? [] : [{ from: pictured.get(from)!, to: pictured.get(to)! }];
   });
 }
@@ -163,7 +171,7 @@ function handoffsOf(
 function clocksDiffer(ofLocks: readonly (readonly RecordedCall[])[]) {
   let found: { ms: number; between: [string, string] } | null = null;
   for (const calls of ofLocks) {
-    inOrder(calls).forEach((next, index, ordered) => {
+    inOrder(calls.filter(isExclusive)).forEach((next, index, ordered) => {
       const before = ordered[index - 1];
       if (before === undefined || before.lane === next.lane) return;
       const ms = before.grantedMs - next.grantedMs;
@@ -247,8 +255,12 @@ function locksTable({ overview }: Incident): string {
     ...[durationText(sums.longestWaitMs), durationText(sums.waitedMs)],
     ...[durationText(sums.longestHoldMs), durationText(sums.heldMs)],
   ]);
-  const others = locks.length - rows.length + overview.locksLeftOut;
-  const caption = others === 0 ? "Sums of all calls" : `Sums of all calls; ${others} locks more`;
+  const others = locks.length - rows.length;
+  const caption = overview.isSumPartial
+    ? `Sums by lock; of more than ${MAX_LOCKS} locks, those with short waits are left out or incomplete`
+    : others === 0
+    ? "Sums of all calls"
+    : `Sums of all calls; ${others} more locks`;
   const head = ["lock", "strategy", "calls", "granted", "lost", "longest wait", "all waits"];
   return table(caption, [...head, "longest hold", "all holds"], rows.map((cells) => ({ cells })));
 }

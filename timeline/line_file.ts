@@ -17,10 +17,17 @@ export class LineFile {
   #dropped = 0;
   #isWriting = false;
   #isEnded = false;
+  #ending: Promise<void> | null = null;
   #onIdle: (() => void) | null = null;
   /** A process that exits writes the rest. A line that may be cut before it has an end of its own. */
   readonly #onExit = () => {
-    if (this.#pending !== "" && !this.#isEnded) appendFileSync(this.#fd, `\n${this.#pending}`);
+    const rest = this.#pending + this.#takeDropped();
+    if (rest === "" || this.#isEnded) return;
+    try {
+      appendFileSync(this.#fd, `\n${rest}`);
+    } catch {
+      // A full disk must not change how the process exits.
+    }
   };
 
   /** Opens it, or throws the system's error. */
@@ -42,11 +49,7 @@ export class LineFile {
   }
 
   #writeNext(): void {
-    if (this.#pending === "" && this.#dropped > 0) {
-      this.#pending = `{"on":"dropped","count":${this.#dropped}}\n`;
-      this.#dropped = 0;
-    }
-    const text = this.#pending;
+    const text = this.#pending === "" ? this.#takeDropped() : this.#pending;
     this.#isWriting = text !== "" && !this.#isEnded;
     if (!this.#isWriting) return this.#onIdle?.();
     this.#pending = "";
@@ -59,8 +62,19 @@ export class LineFile {
     });
   }
 
+  /** The line that counts those that were left out; empty if there are none. */
+  #takeDropped(): string {
+    const count = this.#dropped;
+    this.#dropped = 0;
+    return count === 0 ? "" : `{"on":"dropped","count":${count}}\n`;
+  }
+
   /** Writes what is left, and closes the file. Never rejects. */
-  async end(): Promise<void> {
+  end(): Promise<void> {
+    return this.#ending ??= this.#end();
+  }
+
+  async #end(): Promise<void> {
     if (this.#isWriting) await new Promise<void>((resolve) => this.#onIdle = resolve);
     this.#isEnded = true;
     process.off("exit", this.#onExit);

@@ -8,7 +8,7 @@ import type { RecordedCall } from "./read_recording.ts";
 
 /** The most pieces of time, and names of locks. */
 const MAX_BINS = 1_000;
-const MAX_LOCKS = 4_096;
+export const MAX_LOCKS = 4_096;
 const KEPT_LOCKS = 1_024;
 
 /** A piece of time. `began` are the waits that began in it, less those that ended; `moment` the sum of when. */
@@ -44,8 +44,8 @@ export class Overview {
   fromMs = Infinity;
   toMs = -Infinity;
   longestWait: RecordedCall | null = null;
-  /** How many locks are left out of the sums: those with the shortest waits. */
-  locksLeftOut = 0;
+  /** Whether the sums lack locks, or calls of locks, with short waits: there were too many locks. */
+  isSumPartial = false;
 
   add(call: RecordedCall): void {
     const { fromMs, grantedMs, endMs, waitedMs } = call;
@@ -120,7 +120,7 @@ export class Overview {
 
   #forgetLocks(): void {
     const kept = this.locks().slice(0, KEPT_LOCKS);
-    this.locksLeftOut += this.#locks.size - kept.length;
+    this.isSumPartial = true;
     this.#locks.clear();
     for (const sums of kept) this.#locks.set(`${sums.strategy}\n${sums.name}`, sums);
   }

@@ -37,7 +37,7 @@ export interface RecordedCall {
 export interface RecordingListener {
   onProcess(lane: string, name: string): void;
   onCall(call: RecordedCall): void;
-  /** A process did not run for a while: it was suspended, or its event loop was blocked. */
+  /** A process did not run for a while: it was stopped, or its event loop was blocked. */
   onBlocked(lane: string, fromMs: number, toMs: number): void;
   /** Lines that are missing or cannot be read. */
   onMissing(lines: number): void;

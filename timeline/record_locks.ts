@@ -30,14 +30,15 @@ const STEP_MS = 20;
 /** Options of {@linkcode recordLocks}. Give either `file` or `write`. */
 export interface RecordLocksOptions {
   /**
-   * The file to which lines are appended, one for each process. It is made, readable for its owner only.
+   * The file to which lines are appended. Each process needs a file of its own: the lines of two cannot be told
+   * apart. If it does not exist, it is made, readable for its owner only.
    *
    * @default none
    */
   file?: string | URL | undefined;
   /**
    * Gets each line, without its end. It is called within the calls of locks, so it must be quick. If it throws,
-   * the recording ends with a warning.
+   * or returns a promise that rejects, the recording ends with a warning.
    *
    * @default none
    */
@@ -50,7 +51,8 @@ export interface RecordLocksOptions {
   process?: string | undefined;
   /**
    * Turns the name of a lock into the one that is recorded. Return different names for different locks, for
-   * instance a hash: those with one name are drawn as one lock. If it throws, `"?"` is recorded.
+   * instance a hash: those with one strategy and name are drawn as one lock, also if processes use several
+   * servers, prefixes or directories, which this can tell apart. If it throws, `"?"` is recorded.
    *
    * @default the name itself
    */
@@ -261,9 +263,11 @@ class Recording implements AsyncDisposable {
 
   #put(line: Line): void {
     try {
-      this.#write(
-        JSON.stringify(line, (_, value) => typeof value === "number" ? brief(value) : value),
-      );
+      const text = JSON.stringify(line, (_, value) => {
+        return typeof value === "number" ? brief(value) : value;
+      });
+      const done: unknown = this.#write(text);
+      if (done instanceof Promise) done.catch((error) => this.#fail(error));
     } catch (error) {
       this.#fail(error);
     }

@@ -24,93 +24,129 @@ export interface RequestAnswer {
   end(): void;
 }
 
-/** A grant whose callback has not begun yet. */
-interface Grant {
-  readonly hasWaited: boolean;
-  /** The number of its request. */
-  readonly number: number;
-  /** The requests that it waits for. */
-  readonly others: Set<number>;
-  begin(): void;
-}
+/** More requests than a client makes: the rank of a waiter follows those of all that did not wait. */
+const AFTER_OTHERS = 2 ** 50;
 
 export class RequestOrder {
   #last = 0;
-  /** The requests of which nobody knows yet whether they hold the lock, wait, or have failed: their names. */
-  readonly #unanswered = new Map<number, string>();
-  #grants: Grant[] = [];
-  readonly #snapshots = new Set<{ readonly others: Set<number>; done(): void }>();
+  readonly #all = new Unanswered();
+  readonly #ofName = new Map<string, Unanswered>();
 
   /** A request is sent. */
   enter(name: string): RequestAnswer {
     const number = ++this.#last;
     let hasWaited = false;
-    this.#unanswered.set(number, name);
+    const ofName = this.#ofName.get(name) ?? new Unanswered();
+    this.#ofName.set(name, ofName);
+    for (const unanswered of [this.#all, ofName]) unanswered.add(number);
+    const forget = () => {
+      for (const unanswered of [this.#all, ofName]) unanswered.delete(number);
+    };
+    const settle = () => {
+      for (const unanswered of [this.#all, ofName]) unanswered.settle();
+      if (ofName.isIdle && this.#ofName.get(name) === ofName) this.#ofName.delete(name);
+    };
     return {
-      waits: () => {
+      waits() {
         hasWaited = true;
-        this.#onAnswer(number);
+        forget();
+        settle();
       },
-      granted: () => this.#granted(number, hasWaited),
-      end: () => this.#onAnswer(number),
+      granted: () => {
+        forget();
+        const rank = hasWaited ? AFTER_OTHERS + number : number;
+        const begun = this.#all.answered(this.#last, rank, MAX_DELAY_MS);
+        settle();
+        return begun;
+      },
+      end() {
+        forget();
+        settle();
+      },
     };
   }
 
   /** Resolves when all requests that are under way are answered. */
   async answered(): Promise<void> {
-    const others = new Set(this.#unanswered.keys());
-    if (others.size === 0) return;
-    await new Promise<void>((done) => this.#snapshots.add({ others, done }));
+    await this.#all.answered(this.#last, Number.MAX_VALUE);
   }
 
   /** Resolves when the lock may be released: when the requests for its name that are under way are answered. */
   async mayRelease(name: string): Promise<void> {
-    const others = new Set<number>();
-    for (const [number, its] of this.#unanswered) if (its === name) others.add(number);
-    if (others.size === 0) return;
-    const { promise, resolve: done } = Promise.withResolvers<void>();
-    const snapshot = { others, done };
-    this.#snapshots.add(snapshot);
-    const timer = setTimeout(done, MAX_DELAY_MS);
-    await promise;
-    clearTimeout(timer);
-    this.#snapshots.delete(snapshot);
+    await this.#ofName.get(name)?.answered(this.#last, 0, MAX_DELAY_MS);
+  }
+}
+
+interface Wait {
+  /** It waits for the requests up to this one. */
+  readonly upTo: number;
+  /** Of the waits that end at the same time, those with lower ranks end first. */
+  readonly rank: number;
+  end(): void;
+}
+
+/**
+ * The requests of which nobody knows yet whether they hold the lock, wait, or have failed; and what waits for
+ * them. A wait is for the requests that were made before it, so it is over when the oldest one without an
+ * answer is a later one: no step looks at all of them.
+ */
+class Unanswered {
+  readonly #numbers = new Set<number>();
+  /** The numbers in their order, and where the oldest that may be unanswered is. */
+  #line: number[] = [];
+  #oldestAt = 0;
+  /** In the order of `upTo`. */
+  #waits: Wait[] = [];
+
+  get isIdle(): boolean {
+    return this.#numbers.size === 0 && this.#waits.length === 0;
   }
 
-  #granted(number: number, hasWaited: boolean): Promise<void> {
-    const others = new Set(this.#unanswered.keys());
-    others.delete(number);
-    if (others.size === 0 && this.#grants.length === 0) {
-      this.#onAnswer(number);
-      return Promise.resolve();
+  add(number: number): void {
+    this.#numbers.add(number);
+    this.#line.push(number);
+  }
+
+  /** Call {@linkcode Unanswered.settle} after it. */
+  delete(number: number): void {
+    this.#numbers.delete(number);
+  }
+
+  /** Resolves when the requests up to a number are answered, or after a time in ms. */
+  answered(upTo: number, rank: number, longestMs = Infinity): Promise<void> {
+    if (this.#waits.length === 0 && this.#oldest() > upTo) return Promise.resolve();
+    const { promise, resolve: end } = Promise.withResolvers<void>();
+    const wait = { upTo, rank, end };
+    this.#waits.push(wait);
+    const timer = longestMs === Infinity ? undefined : setTimeout(() => {
+      this.#waits.splice(this.#waits.indexOf(wait), 1);
+      end();
+    }, longestMs);
+    // Each resolves in the same number of steps, so that they go on in the order in which they end.
+    return promise.then(() => clearTimeout(timer));
+  }
+
+  /** Ends the waits that are over. */
+  settle(): void {
+    if (this.#waits.length === 0) return;
+    const oldest = this.#oldest();
+    const open = this.#waits.findIndex(({ upTo }) => upTo >= oldest);
+    const over = this.#waits.splice(0, open === -1 ? this.#waits.length : open);
+    over.sort((a, b) => a.rank - b.rank);
+    for (const { end } of over) end();
+  }
+
+  /** The oldest number without an answer. */
+  #oldest(): number {
+    while (this.#oldestAt < this.#line.length) {
+      const number = this.#line[this.#oldestAt]!;
+      if (this.#numbers.has(number)) return number;
+      // So that the line does not grow without end.
+      if (++this.#oldestAt * 2 > this.#line.length) {
+        this.#line = this.#line.slice(this.#oldestAt);
+        this.#oldestAt = 0;
+      }
     }
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#grants.push({ hasWaited, number, others, begin: resolve });
-    const timer = setTimeout(() => {
-      others.clear();
-      this.#beginReady();
-    }, MAX_DELAY_MS);
-    // Before it can resolve: else those that are waiting already would begin ahead of it.
-    const begun = promise.then(() => clearTimeout(timer));
-    this.#onAnswer(number);
-    return begun;
-  }
-
-  #onAnswer(number: number): void {
-    this.#unanswered.delete(number);
-    for (const each of [...this.#grants, ...this.#snapshots]) each.others.delete(number);
-    this.#beginReady();
-    for (const snapshot of this.#snapshots) {
-      if (snapshot.others.size > 0) continue;
-      this.#snapshots.delete(snapshot);
-      snapshot.done();
-    }
-  }
-
-  #beginReady(): void {
-    const ready = this.#grants.filter(({ others }) => others.size === 0);
-    this.#grants = this.#grants.filter(({ others }) => others.size > 0);
-    ready.sort((a, b) => Number(a.hasWaited) - Number(b.hasWaited) || a.number - b.number);
-    for (const { begin } of ready) begin();
+    return Infinity;
   }
 }

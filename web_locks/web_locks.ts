@@ -188,12 +188,15 @@ class LocksOfClient implements WebLocks {
       const watch = ({ reason }: AbortSignal) => lost.reject(brokenLock(name, reason));
       lease?.signal.addEventListener("abort", () => watch(lease.signal), { once: true });
       await answer.granted();
+      // Meanwhile it may have been lost, or the request aborted: then the callback never begins.
+      if (lease?.signal.aborted) throw lease.signal.reason;
+      signal?.throwIfAborted();
       try {
         return await callback(lease && { name, mode: lease.mode, lease });
       } catch (error) {
         throw ownError = error;
       } finally {
-        await this.#order.mayRelease(name);
+        if (lease?.isHeld) await this.#order.mayRelease(name);
       }
     };
     const options: RequestOptions = {

@@ -203,7 +203,8 @@ export interface Lease extends AsyncDisposable {
   /**
    * Prolongs the lease to at least `ttlMs` from now; never shortens it. Only needed with
    * `autoRenew: false`, or to get more time than the TTL. Retries until the lease ends; with a `ttlMs`,
-   * each retry asks for the same end, counted from the call.
+   * each retry asks for the same end, counted from the call by the clock, monotonic or wall, that has advanced
+   * further: after a step of the wall clock read `remainingMs`.
    *
    * @param ttlMs Time to live in ms; the TTL of the lease unless given.
    * @throws {LeaseLostError} If the lease is lost, or ends before the service answers.

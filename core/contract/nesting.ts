@@ -34,7 +34,10 @@ export const holds: AsyncLocalStorage<readonly Hold[]> = new AsyncLocalStorage()
 function holdsWith(hold: Hold): readonly Hold[] {
   const before = holds.getStore();
   if (before === undefined) return [hold];
-  return [...before.filter(({ isRunning }) => isRunning).slice(1 - MAX_HOLDS), hold];
+  return [
+    ...before.filter(({ isRunning, lease }) => isRunning && lease.isHeld).slice(1 - MAX_HOLDS),
+    hold,
+  ];
 }
 
 /** A function of its own, for the sake of the usual case: one that has a closure costs memory. */

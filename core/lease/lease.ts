@@ -148,8 +148,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Whether the lock must stay held for it: also while it is kept or unproven, and after a disposal that it
-   * outlives.
+   * Whether the lock must stay held for it: also while it is kept or unproven, and if it outlives a disposal,
+   * as long as that lasts.
    */
   get needsLock(): boolean {
     if (this.#checkLive()) return true;

@@ -4,14 +4,17 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import {
   fileUrl,
   finishHoldfast,
   isGone,
+  MAIN,
   startCommand,
   STUBBORN,
 } from "../../testing/command/holdfast.ts";
 import { openLock } from "../../open/mod.ts";
+import { scriptCommand } from "../../testing/runtime/processes.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 const skip = process.platform === "linux" ? "" : " [skipped: Linux only]";
@@ -51,3 +54,16 @@ Deno.test("holdfast run: what a command leaves behind on files goes on without t
   assertEquals(lease?.isHeld, true);
   process.kill(pid, "SIGKILL");
 });
+
+Deno.test(
+  `holdfast run: within another one, its command keeps the lock of its own directory${skip}`,
+  { ignore },
+  async () => {
+    await using outer = await fileUrl();
+    await using inner = await fileUrl();
+    const nested = [...scriptCommand(MAIN), "run", "--at", inner.url, "a", "--"];
+    const command = [...nested, "readlink", "/proc/self/fd/3"];
+    const { stdout } = await finishHoldfast(["run", "a", "--", ...command], outer.url);
+    assertMatch(stdout, new RegExp(`^${fileURLToPath(inner.url)}/`));
+  },
+);

@@ -236,6 +236,17 @@ Deno.test("acquireAll() and requestAll() warn about a call for one of their name
     await Promise.resolve().then(() => timesOut(() => acquireAll(locks, ["b", "a"], options)));
   });
   assertEquals(ofReleased, ["a"], "the lease that the code holds now");
+  const ofMany = await warned(async (locks) => {
+    await using held = await acquireAll(locks, ["a", "b"]);
+    held.throwIfLost();
+    for (let i = 0; i < 20; i++) {
+      const set = await acquireAll(locks, ["c", "d"]);
+      set.throwIfLost();
+      for (const lease of set.leases.values()) await lease.release();
+    }
+    await timesOut(() => locks.acquire("a", options));
+  });
+  assertEquals(ofMany, ["a"], "leases that were released do not push it out of the list");
   const ofOthers = await warned(async (locks) => {
     const other = locks.acquire("a");
     await requestAll(locks, ["b"], () => timesOut(() => locks.acquire("a", options)));

@@ -147,6 +147,13 @@ Deno.test("the signal of Redlock.using() reads the clock when an event loop was 
         assertStringIncludes(String(signal.reason), "Lost the lease");
       })
     );
+    const seen: unknown[] = [];
+    const releasing = redlock.using(["a"], LONG_TTL_MS, async (signal, { lock }) => {
+      await lock.release();
+      seen.push(signal.aborted, signal.error);
+    });
+    await votes(() => releasing); // it is released twice
+    assertEquals(seen, [false, undefined], "a release is no loss");
     const signal = await redlock.using(["a"], LONG_TTL_MS, (signal) => Promise.resolve(signal));
     assertEquals([signal.aborted, signal.error], [false, undefined]);
   }));

@@ -1,4 +1,5 @@
 /** `recordLocks()` and `drawLocks()`: what is recorded, and what is read and drawn of it. */
+import { closeSync, openSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { FakeLock } from "../../fake/mod.ts";
@@ -114,6 +115,31 @@ Deno.test("recordLocks() ends with a warning when `write` throws, and ends no ca
   assertEquals(calls, 2);
 });
 
+Deno.test("recordLocks() ends with a warning when `write` rejects, and ends no call", async () => {
+  let calls = 0;
+  const write = async () => {
+    calls++;
+    await Promise.reject(new Error("full"));
+  };
+  const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
+  await using _recording = recordLocks({ write });
+  await using locks = new MemoryLock();
+  await locks.request("n", () => {});
+  assertMatch((await warned).message, /Cannot record locks, the recording has ended: full/);
+  const before = calls;
+  await locks.request("n", () => {});
+  assertEquals(calls, before);
+});
+
+Deno.test("recordLocks() that is disposed twice closes its file only once", () =>
+  withFolder(async (dir) => {
+    const recording = recordLocks({ file: `${dir}/a.jsonl` });
+    await recording[Symbol.asyncDispose]();
+    const others = Array.from({ length: 8 }, (_, i) => openSync(`${dir}/${i}`, "w"));
+    await recording[Symbol.asyncDispose]();
+    for (const fd of others) closeSync(fd);
+  }));
+
 Deno.test("recordLocks() and drawLocks() refuse bad arguments", async () => {
   assertThrows(() => recordLocks({}), TypeError, "either");
   assertThrows(() => recordLocks({ file: "a", write: () => {} }), TypeError, "either");
@@ -139,7 +165,7 @@ Deno.test("drawLocks() puts the files of several processes together, and shows w
       /&#60;b&#62;web waited 480 ms for n, most of it behind import, which held it for 500 ms/,
     );
     assertEquals(html.split('class="handoff"').length - 1, 1);
-    assertMatch(html, /1 lines are missing or cannot be read/);
+    assertMatch(html, /Lines that are missing or cannot be read: 1\./);
     assertMatch(html, /^<!doctype html>[^]*default-src 'none'; style-src 'sha256-[\w+/=]{44}'/);
     assert(
       !/<script|<b>|(?:src|href)="(?!#)|url\(|@import|NaN|Infinity|undefined/.test(html),
@@ -158,6 +184,17 @@ Deno.test("drawLocks() says by how much clocks differ that the fencing tokens co
     assertMatch(await drawLocks(files), /clocks of a and b differ by 60\.0 ms at least/);
   }));
 
+Deno.test("drawLocks() draws no handoff past shared leases", () =>
+  withFolder(async (dir) => {
+    const shared = cycle(2, 200, 300).map((line) =>
+      JSON.stringify({ ...JSON.parse(line), mode: "shared" })
+    );
+    const file = `${dir}/a.jsonl`;
+    const lines = [startLine("a"), ...cycle(1, 100, 190), ...shared, ...cycle(3, 310, 400, 150)];
+    await Deno.writeTextFile(file, lines.join("\n"));
+    assert(!(await drawLocks([file])).includes('class="handoff"'));
+  }));
+
 Deno.test("drawLocks() shows what was under way when a process was killed, and when it did not run", () =>
   withFolder(async (dir) => {
     const file = `${dir}/a.jsonl`;
@@ -165,7 +202,7 @@ Deno.test("drawLocks() shows what was under way when a process was killed, and w
     const clock = { on: "clock", at: 4_000, wallMs: WALL_MS + 4_000, blockedMs: 1_990 };
     await Deno.writeTextFile(file, [startLine("a"), granted, JSON.stringify(clock)].join("\n"));
     const html = await drawLocks([file]);
-    assertMatch(html, /1 calls go on at the end of their recording/);
+    assertMatch(html, /Calls without an end: 1\./);
     assertMatch(html, /held 3\.99 s/);
     assertMatch(html, /did not run for 1990 ms/);
   }));
@@ -191,7 +228,7 @@ Deno.test(`drawLocks() draws ${LINES.toLocaleString("en")} lines as a small page
     assertMatch(html, new RegExp(`calls: ${calls + 1}\\.`));
     assertMatch(html, /The picture and the table have 1500 of them/);
     assertMatch(html, /a waited 700 ms for slow/);
-    assertMatch(html, /2 lines are missing or cannot be read/);
+    assertMatch(html, /Lines that are missing or cannot be read: 2\./);
     const cut = await drawLocks([file], { name: "n3", from: new Date(WALL_MS) });
     assertMatch(cut, /calls: 1\./);
     const none = await drawLocks([file], { to: new Date(WALL_MS - 1_000) });
@@ -239,10 +276,26 @@ Deno.test("recordLocks() writes the rest when its process exits, and a recording
       const html = await drawLocks([file]);
       if (end.includes("exit")) {
         assertMatch(html, /calls: 101\./);
-        assertMatch(html, /1 calls go on at the end of their recording/);
+        assertMatch(html, /Calls without an end: 1\./);
       } else assertMatch(html, /^<!doctype html>/);
     }
   }));
+
+Deno.test({
+  name: "recordLocks() on a full disk does not change how its process exits",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withFolder(async (dir) => {
+      const script = `${dir}/p.ts`;
+      await Deno.writeTextFile(
+        script,
+        program("process.exit(0);").replace("for (", "if (0) for ("),
+      );
+      const command = [...scriptCommand(new URL(`file://${script}`)), "/dev/full"];
+      const { success, output } = await runCommand(command, LONG_BOUND_MS);
+      assert(success, output);
+    }),
+});
 
 Deno.test({
   name: "recordLocks() ends with a warning when the disk is full, and delays no lock",

@@ -1,7 +1,10 @@
 /**
  * The order in which callbacks of one client begin, whatever order the answers come in.
  */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { webLocks } from "../../web_locks/mod.ts";
 import { type RequestAnswer, RequestOrder } from "../../web_locks/request_order.ts";
 
 /** Requests that are under way, and which of their callbacks have begun. */
@@ -60,4 +63,51 @@ Deno.test("RequestOrder: a release waits for the requests of its name, and for n
   assertEquals(released, ["1"]);
   at(0).end();
   await releasing[0];
+});
+
+Deno.test("RequestOrder: ten thousand requests cost no more than their number", async () => {
+  const { begun, grant } = requests(10_000);
+  const heapBytes = Deno.memoryUsage().heapUsed;
+  const all = Array.from({ length: 10_000 }, (_, i) => grant(9_999 - i));
+  assert(
+    Deno.memoryUsage().heapUsed - heapBytes < 100_000_000,
+    "each grant has a place of its own",
+  );
+  await Promise.all(all);
+  assertEquals(begun, Array.from({ length: 10_000 }, (_, i) => i));
+});
+
+/** Locks in memory; a request for "silent" is not answered. */
+function withSilence(memory: MemoryLock): DistributedLock {
+  const request = (name: string, ...rest: unknown[]) =>
+    name === "silent" ? new Promise(() => {}) : (memory.request as CallableFunction)(name, ...rest);
+  return Object.assign(Object.create(memory), { request });
+}
+
+Deno.test("webLocks(): a callback never begins when its lock is lost, or its signal aborts, before that", async () => {
+  await using memory = new MemoryLock();
+  const locks = webLocks(withSilence(memory));
+  locks.request("silent", () => {}).catch(() => {}); // the next ones wait for its answer, for a while
+  const isHeld = (name: string) =>
+    waitUntil(`${name} is held`, async () => (await memory.query(name)).holderCount === 1);
+  const begun: string[] = [];
+  const robbed = assertRejects(
+    () => locks.request("a", () => void begun.push("a")),
+    DOMException,
+    "a",
+  );
+  await isHeld("a");
+  await memory.request("a", { steal: true }, () => robbed);
+  const controller = new AbortController();
+  const aborted = assertRejects(
+    () => locks.request("b", { signal: controller.signal }, () => void begun.push("b")),
+    Error,
+    "enough",
+  );
+  await isHeld("b");
+  controller.abort(new Error("enough"));
+  await aborted;
+  await locks.request("c", () => {}); // the callbacks of the others would have begun before
+  assertEquals(begun, []);
+  assertEquals((await memory.query("b")).holders, []);
 });

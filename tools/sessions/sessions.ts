@@ -57,7 +57,11 @@ async function sessions(first: Terminal, second: Terminal): Promise<string[]> {
   const taken = await second.end();
   const lost = [await first.end(), await typed(first, "echo $?")];
   return [
-    section("run", "In the first terminal it runs until somebody takes its lock:", ...lost),
+    section(
+      "run",
+      "In the first terminal it runs until somebody takes its lock. One that is found gone has expired:",
+      ...lost,
+    ),
     paragraph("Meanwhile, in the second terminal, 75 says that the lock is busy:", ...busy),
     section("show", "", shown),
     section("list", "", listed),

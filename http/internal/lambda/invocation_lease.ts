@@ -30,8 +30,8 @@ export function servedMs({ remainingMs }: Lease): number {
 
 /**
  * A lease that is lost (`"max-hold"`) when its invocation has no time left, even if the process was
- * frozen and its timers did not run. No renewal prolongs the lease beyond the end of the invocation,
- * not even one that the service executes late, or one that is retried.
+ * frozen and its timers did not run. No renewal prolongs the lease beyond the end of the invocation
+ * by more than 10 ms, not even one that the service executes late, or one that is retried.
  */
 export class InvocationLease implements Lease {
   readonly name: string;
