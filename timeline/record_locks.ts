@@ -51,8 +51,8 @@ export interface RecordLocksOptions {
   process?: string | undefined;
   /**
    * Turns the name of a lock into the one that is recorded. Return different names for different locks, for
-   * instance a hash: those with one strategy and name are drawn as one lock, also if processes use several
-   * servers, prefixes or directories, which this can tell apart. If it throws, `"?"` is recorded.
+   * instance a hash: those with one strategy and name are drawn as one lock, even if they are on several servers.
+   * If it throws, `"?"` is recorded.
    *
    * @default the name itself
    */
