@@ -291,8 +291,7 @@ export class FileLock implements ListableLock {
         locked.isAtPath()
           ? { state: "held", validMs: Infinity }
           : { state: "lost", reason: "stolen" },
-      // deno-lint-ignore require-await -- a failing close must reject
-      release: async () => {
+      release: () => {
         turn.end();
         const wasAtPath = locked.release();
         this.#cleaner?.release(locked.file);

@@ -224,11 +224,11 @@ export class MemoryLock implements ListableLock {
       call: options.call,
     }, {
       release: () => {
-        if (!turn.isCurrent) return Promise.resolve({ state: "gone", reason: "stolen" });
+        if (!turn.isCurrent) return { state: "gone", reason: "stolen" };
         held.delete(lease);
         if (held.size === 0) this.#held.delete(name);
         turn.end();
-        return Promise.resolve({ state: "released" });
+        return { state: "released" };
       },
     })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
     const held = this.#held.get(name) ?? new LinkedSet();

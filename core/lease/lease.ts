@@ -62,7 +62,6 @@ const BURST_MS = 100;
 const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
-const noAnswer = () => NO_ANSWER;
 
 /** The pause in ms before a retry, shortened at random so that processes do not retry in step. */
 function retryDelayMs(ttlMs: number): number {
@@ -512,14 +511,14 @@ export class ManagedLease implements Lease, ScheduledLease {
    * Sends one release: if somebody waits for it, before the renewals that wait for their turn, else after them,
    * so that lost leases do not cost others their time. Without an answer in time the result is "unknown".
    */
-  #sendRelease(leftMs: number, isLost: boolean): Promise<ReleaseAnswer> {
+  #sendRelease(leftMs: number, isLost: boolean): ReleaseAnswer | Promise<ReleaseAnswer> {
     const { clock } = this.#context;
     const attempt = new Attempt(clock, this.#grant.ttlMs, isLost ? Infinity : 0, leftMs);
     try {
-      const released = this.#actions.release(isLost, attempt).catch(noAnswer);
-      return attempt.settle(released, NO_ANSWER);
+      const answer = this.#actions.release(isLost, attempt);
+      return answer instanceof Promise ? attempt.settle(answer, NO_ANSWER) : answer;
     } catch {
-      return Promise.resolve(NO_ANSWER);
+      return NO_ANSWER;
     }
   }
 
