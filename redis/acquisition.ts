@@ -372,10 +372,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (this.#joinsOutage) this.#continueOutage();
   }
 
-  /**
-   * The outage that another call has found began when the server fell silent, but not before this call.
-   * At least `ASK_LIFE_MS` of the budget is left, so that an answer has the time to arrive.
-   */
+  /** The outage began when the server fell silent. Some of the budget is left, for an answer to arrive. */
   #continueOutage(): void {
     this.#joinsOutage = false;
     const { engine: { clock }, commands, unavailableAfterMs } = this.#context;

@@ -198,8 +198,7 @@ export class OutageBudget {
   }
 
   /**
-   * Decides after a failure whether the caller may try again: else throws. The caller must check its signal,
-   * and pause before it tries.
+   * Throws unless the caller may try again. It must check its signal, and pause, before it does.
    *
    * @param sentMs When the failed request was sent, in monotonic ms.
    */
