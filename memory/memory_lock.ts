@@ -125,8 +125,8 @@ export class MemoryLock implements ListableLock {
 
   /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
   async #handOut(lease: ManagedLease, signal: AbortSignal | undefined): Promise<Lease> {
-    const ending = [signal, this.#lifetime.ended].find((each) => each?.aborted);
-    if (ending === undefined) return lease;
+    const ending = signal?.aborted ? signal : this.#lifetime.ended;
+    if (!ending.aborted) return lease;
     await lease.release();
     throw ending.reason;
   }

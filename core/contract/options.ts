@@ -131,15 +131,12 @@ export function required(check: Rule["check"]): Rule<undefined> {
   return { default: undefined, isRequired: true, check };
 }
 
-function typed<Default>(
-  must: string,
-  isRight: (value: unknown) => boolean,
-  otherwise: Default,
-): Rule<Default> {
+function typed<Default>(type: "boolean" | "function", otherwise: Default): Rule<Default> {
   return {
     default: otherwise,
     check: (what, value) => {
-      if (!isRight(value)) throw new TypeError(badValue(what, must, describe(value)));
+      if (typeof value === type) return;
+      throw new TypeError(badValue(what, `a ${type}`, describe(value)));
     },
   };
 }
@@ -147,15 +144,21 @@ function typed<Default>(
 export function flag<Default extends boolean | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
-  return typed("a boolean", (value) => typeof value === "boolean", otherwise as Default);
+  return typed("boolean", otherwise as Default);
 }
 
 export function callback<Default = undefined>(otherwise?: Default): Rule<Default> {
-  return typed("a function", (value) => typeof value === "function", otherwise as Default);
+  return typed("function", otherwise as Default);
 }
 
 export function signal(): Rule<undefined> {
-  return typed("an AbortSignal", (value) => value instanceof AbortSignal, undefined);
+  return {
+    default: undefined,
+    check: (what, value) => {
+      if (value instanceof AbortSignal) return;
+      throw new TypeError(badValue(what, "an AbortSignal", describe(value)));
+    },
+  };
 }
 
 export function oneOf<const Value, const Default extends Value | undefined = undefined>(

@@ -122,24 +122,19 @@ export class OutageBudget {
    */
   settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const end = (hasFailed: boolean) => {
+    const fail = (error: unknown, hasFailed = false) => {
       endTimer(hasFailed);
       if (signal !== undefined) unwatchAbort(signal, listener);
-    };
-    const fail = (error: unknown) => {
-      end(false);
       reject(error);
     };
     const endTimer = this.timeAnswer(fail);
     const listener = { onAborted: () => fail(signal!.reason) };
     if (signal !== undefined) watchAbort(signal, listener);
     request.then((answer) => {
-      end(false);
+      endTimer(false);
+      if (signal !== undefined) unwatchAbort(signal, listener);
       resolve(answer);
-    }, (error) => {
-      end(true);
-      reject(error);
-    });
+    }, (error) => fail(error, true));
     if (signal?.aborted) listener.onAborted();
     return promise;
   }
@@ -154,11 +149,12 @@ export class OutageBudget {
     let stepMs = clock.now();
     let answerMs = stepMs;
     this.outageSinceMs ??= stepMs;
-    let delayMs = Math.min(this.#leftMs(stepMs), unavailableAfterMs / STEPS);
+    const spentMs = stepMs - this.outageSinceMs;
+    let delayMs = Math.min(unavailableAfterMs - spentMs, unavailableAfterMs / STEPS);
     const onStep = () => {
       const nowMs = clock.now();
       answerMs = this.#skip(nowMs - stepMs - Math.max(0, delayMs), answerMs);
-      const leftMs = this.#leftMs(nowMs);
+      const leftMs = (this.outageSinceMs ?? nowMs) + unavailableAfterMs - nowMs;
       if (leftMs <= 0) return onOver(this.#lastFailure ?? new NoAnswerError("No answer in time"));
       stepMs = nowMs;
       delayMs = Math.min(leftMs, unavailableAfterMs / STEPS);
@@ -169,10 +165,6 @@ export class OutageBudget {
       cancel();
       if (hasFailed) this.#skip(0, answerMs);
     };
-  }
-
-  #leftMs(nowMs: number): number {
-    return (this.outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
   }
 
   /**
