@@ -131,24 +131,21 @@ export function required(check: Rule["check"]): Rule<undefined> {
   return { default: undefined, isRequired: true, check };
 }
 
-function typed<Default>(type: "boolean" | "function", otherwise: Default): Rule<Default> {
-  return {
-    default: otherwise,
-    check: (what, value) => {
-      if (typeof value === type) return;
-      throw new TypeError(badValue(what, `a ${type}`, describe(value)));
-    },
+function checkOf(type: "boolean" | "function"): Rule["check"] {
+  return (what, value) => {
+    if (typeof value === type) return;
+    throw new TypeError(badValue(what, `a ${type}`, describe(value)));
   };
 }
 
 export function flag<Default extends boolean | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
-  return typed("boolean", otherwise as Default);
+  return { default: otherwise as Default, check: checkOf("boolean") };
 }
 
 export function callback<Default = undefined>(otherwise?: Default): Rule<Default> {
-  return typed("function", otherwise as Default);
+  return { default: otherwise as Default, check: checkOf("function") };
 }
 
 export function signal(): Rule<undefined> {
