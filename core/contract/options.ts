@@ -133,6 +133,7 @@ export function required(check: Rule["check"]): Rule<undefined> {
 
 function checkOf(type: "boolean" | "function"): Rule["check"] {
   return (what, value) => {
+    // deno-lint-ignore valid-typeof -- the names of types come from here
     if (typeof value === type) return;
     throw new TypeError(badValue(what, `a ${type}`, describe(value)));
   };
