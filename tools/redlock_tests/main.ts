@@ -32,9 +32,10 @@ const REDLOCK_COMMIT = "54de94cfd7e311b8972455811436d45538fe85ed";
 /** 3.6.0, the last one. */
 const FORK_COMMIT = "4c15d76";
 
+const OURS = JSON.stringify("@holdfast/lock/redlock");
 /** What the tests import instead of the sources of their package. */
-const IMPORT = `export * from "@holdfast/lock/redlock";
-export { Redlock as default } from "@holdfast/lock/redlock";
+const IMPORT = `export * from ${OURS};
+export { Redlock as default } from ${OURS};
 `;
 /** The duration in most tests is some 28,000 years. */
 const AGES = "Number.MAX_SAFE_INTEGER / 10";
