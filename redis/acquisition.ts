@@ -334,8 +334,9 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /**
-   * The first time the call asks again at once, unless a later ask was sent: it has kept its slot, so that no
-   * later call comes before it. After that it pauses: another ask would not help a server that is behind.
+   * The server got the ask too late and did nothing; it answers, so this is no outage. The first time the call
+   * asks again at once, unless a later ask was sent: it has kept its slot, so that no later call comes before it.
+   * After that it pauses: another ask would not help a server that is behind.
    */
   #onLate(late: AskAnswer, window: CommandWindow, sent: AskSent): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();

@@ -95,6 +95,7 @@ export interface AcquisitionTerms extends Traced, Pick<AcquireOptions, "maxHoldM
   readonly withinMs: number;
 }
 
+/** One call, and the lease that it gets. */
 export class Acquisition implements LeaseActions, ChangeListener {
   readonly #context: CallContext;
   readonly #terms: AcquisitionTerms;
