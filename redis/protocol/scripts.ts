@@ -314,12 +314,6 @@ if is_queued then waiter_count = waiter_count - 1 end
 return waiter_count
 end`;
 
-/** `redis/protocol/scripts/parts/generation.lua` */
-const GENERATION_PART = `local function generation_of(lock_value)
-if not lock_value then return nil end
-return string.match(lock_value, '^holdfast:shared#(%x+)$')
-end`;
-
 /** `redis/protocol/scripts/parts/grant_again.lua` */
 const GRANT_AGAIN_PART = `local function extend(keys, owner_value, life_ms, now_us)
 redis.call('PEXPIRE', keys.lock, life_ms)
@@ -335,6 +329,12 @@ end
 local token = grant(keys.lock, keys.token, owner_value, life_ms, now_us)
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 return token
+end`;
+
+/** `redis/protocol/scripts/parts/generation.lua` */
+const GENERATION_PART = `local function generation_of(lock_value)
+if not lock_value then return nil end
+return string.match(lock_value, '^holdfast:shared#(%x+)$')
 end`;
 
 /** `redis/protocol/scripts/parts/request.lua` */
@@ -642,7 +642,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "82d845c629e30d7360653bcaea857e80d53e577e",
+  sha1: "3a36da64197dc00c56ae2c0c374bd319a59f2b7e",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -662,7 +662,6 @@ end`,
     TOMBSTONE_PART,
     WAITER_PART,
     ENQUEUE_PART,
-    GENERATION_PART,
     GRANT_AGAIN_PART,
     `local limit = tonumber(limit_text)
 local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
@@ -674,8 +673,12 @@ redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owne
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
 local lock_value, remaining_ms = redis.call('GET', keys.lock), redis.call('PTTL', keys.lock)
-local generation = generation_of(lock_value)
+local generation
+if lock_value and #lock_value == 32 then`,
+    GENERATION_PART,
+    `generation = generation_of(lock_value)
 if generation then keys.marker_left_ms = remaining_ms end
+end
 if lock_value and not generation and has_same_owner_id(lock_value, owner_value) then
 local others = count_others(keys, inbox, record)
 if record then remove_waiter(keys, owner_value, record) end

@@ -5,6 +5,9 @@ local SHARED_OWNER = 'holdfast:shared#'
 -- Written out: joining strings would cost each ask more than the match does.
 local MARKER_PATTERN = '^holdfast:shared#(%x+)$'
 
+-- Asks check the length first: exclusive ones need neither the function below nor the match then.
+local MARKER_LENGTH = 32
+
 -- Returns the generation of a lock that is shared; nil if it is not.
 local function generation_of(lock_value)
   if not lock_value then return nil end
