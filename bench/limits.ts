@@ -27,6 +27,10 @@ const BLOCK_MS = 0.5 * TTL_MS;
 const PAUSE_MS = 50;
 /** A holder keeps its permit for several TTLs then. */
 const BUSY_HOLD_MS = 3 * TTL_MS;
+/** The program of the issue runs for so long. Each caller works for about `WORK_MS`. */
+const ISSUE_MS = 30_000;
+const WORK_MS = 100;
+const [WORKERS, CALLERS] = [32, 10];
 const NAME = "n";
 
 /** A permit that is held. */
@@ -40,6 +44,8 @@ interface Permit {
 interface Contender extends AsyncDisposable {
   readonly name: string;
   acquire(): Promise<Permit>;
+  /** The same by one object for all callers, which calls back each time that it has lost a permit. */
+  acquireByOne(onLost: () => void): Promise<Pick<Permit, "release">>;
   /** Takes all permits, and ends as if its process had died. */
   die(): Promise<void>;
 }
@@ -54,6 +60,11 @@ async function ours(url: string): Promise<Contender> {
       const lease = await take();
       const { signal } = lease;
       return { isLost: () => signal.aborted, release: () => lease.release() };
+    },
+    async acquireByOne(onLost) {
+      const lease = await take();
+      lease.signal.addEventListener("abort", onLost);
+      return lease;
     },
     async die() {
       await Promise.all(Array.from({ length: PERMITS }, take));
@@ -76,9 +87,16 @@ async function theirs(url: string): Promise<Contender> {
     await semaphore.acquire();
     return { semaphore, isLost: () => isLost, release: () => semaphore.release() };
   };
+  let one: Semaphore | null = null;
   return {
     name: "redis-semaphore",
     acquire: take,
+    async acquireByOne(onLockLost) {
+      const refreshInterval = TTL_MS / 10; // as in the issue
+      one ??= new Semaphore(client, NAME, PERMITS, { ...times, refreshInterval, onLockLost });
+      await one.acquire();
+      return one;
+    },
     async die() {
       const permits = await Promise.all(Array.from({ length: PERMITS }, take));
       for (const { semaphore } of permits) semaphore.stopRefresh();
@@ -133,10 +151,7 @@ async function contended({ acquire }: Contender, waiters: number): Promise<strin
 async function underLoad(open: typeof ours, url: string): Promise<string> {
   await using busy = await open(url);
   const permits = await Promise.all(Array.from({ length: PERMITS }, () => busy.acquire()));
-  const waiter = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", import.meta.filename!, "--wait", busy.name, url],
-    stdout: "piped",
-  }).spawn();
+  const waiter = inProcess("--wait", open, url);
   const endMs = performance.now() + BUSY_HOLD_MS;
   while (performance.now() < endMs) {
     const blockedMs = performance.now() + BLOCK_MS;
@@ -151,10 +166,45 @@ async function underLoad(open: typeof ours, url: string): Promise<string> {
     `${lost} of ${PERMITS} permits lost${isTaken ? ", one was taken by another process" : ""}`;
 }
 
-/** The process that waits for a permit of a busy one. */
-async function wait(name: string, url: string): Promise<void> {
-  await using contender = await (name === "holdfast" ? ours : theirs)(url);
-  await (await contender.acquire()).release();
+type Mode = "--wait" | "--one";
+
+/** Starts a process that does this alone. */
+function inProcess(mode: Mode, open: typeof ours, url: string): Deno.ChildProcess {
+  const args = ["run", "-A", import.meta.filename!, mode, open.name, url];
+  return new Deno.Command(Deno.execPath(), { args, stdout: "piped" }).spawn();
+}
+
+async function alone(mode: Mode, name: string, url: string): Promise<void> {
+  const open = name === ours.name ? ours : theirs;
+  if (mode === "--wait") await (await (await open(url)).acquire()).release();
+  else console.log(await byOneObject(open, url));
+  Deno.exit(0); // `redis-semaphore` goes on to renew after the program of the issue.
+}
+
+/**
+ * The program of issue 205 of `redis-semaphore`: in each worker all callers share one object, and none awaits its
+ * release. Returns how many work at once, and how often an object says that a permit was lost.
+ */
+async function byOneObject(open: typeof ours, url: string): Promise<string> {
+  const workers = await Promise.all(Array.from({ length: WORKERS }, () => open(url)));
+  const endMs = performance.now() + ISSUE_MS;
+  const releases: Promise<unknown>[] = [];
+  let [working, most, lost] = [0, 0, 0];
+  const loop = async ({ acquireByOne }: Contender) => {
+    while (performance.now() < endMs) {
+      const permit = await acquireByOne(() => lost++);
+      most = Math.max(most, ++working);
+      await pause(WORK_MS * (0.5 + Math.random()));
+      working--;
+      releases.push(permit.release());
+    }
+  };
+  await Promise.all(
+    workers.flatMap((worker) => Array.from({ length: CALLERS }, () => loop(worker))),
+  );
+  await Promise.all(releases);
+  return `${WORKERS} objects with ${CALLERS} callers each: at most ${most} work at once with ` +
+    `${PERMITS} permits, lost ${lost} times`;
 }
 
 async function afterDeath(open: typeof ours, url: string): Promise<string> {
@@ -179,6 +229,8 @@ async function main(): Promise<void> {
         for (const waiters of [10, 100]) say(await contended(contender, waiters));
       }
       if (round > 1) continue;
+      const program = inProcess("--one", open, server.url);
+      console.log(new TextDecoder().decode((await program.output()).stdout).trimEnd());
       console.log(await underLoad(open, server.url));
       console.log(await afterDeath(open, server.url));
     }
@@ -187,5 +239,5 @@ async function main(): Promise<void> {
 
 if (import.meta.main) {
   const [mode, name = "", url = ""] = Deno.args;
-  await (mode === "--wait" ? wait(name, url) : main());
+  await (mode === undefined ? main() : alone(mode as Mode, name, url));
 }

@@ -203,9 +203,6 @@ if not record then return nil end
 local ticket, since_ms, claim_ms, inbox = string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
 return tonumber(ticket), since_ms, tonumber(claim_ms), inbox
 end
-local function limit_of(record)
-return tonumber(string.match(record .. ' ', '^%d+ %d+ %d+ [^ ]+ s(%d+) '))
-end
 local function insert_members(keys, ticket, value, inbox)
 local first_ticket = first_of(keys, family_of_inbox(inbox))
 if not first_ticket then first_ticket = ticket end
@@ -292,7 +289,12 @@ end
 if position > 1 and first_of(keys, 'next') == ticket then position = 1 end
 return position, queue_length
 end
-local function queued_reply(keys, now_ms, waiter, ticket, holder)
+local function refused_reply(keys, now_ms, waiter, ticket, holder)
+if not ticket then
+local waiter_count = 0
+if waiter.last_ticket then waiter_count = count_members(keys, 'by_ticket') end
+return { 0, now_ms, holder.remaining_ms, waiter_count }
+end
 local position, queue_length = read_position(keys, waiter, ticket)
 local is_new = queue_length == 1 or not waiter.last_ticket
 if is_new or not waiter.is_first_ask then keep_queue(keys) end
@@ -310,21 +312,6 @@ local function count_others(keys, inbox, is_queued)
 local waiter_count = count_members(keys, family_of_inbox(inbox))
 if is_queued then waiter_count = waiter_count - 1 end
 return waiter_count
-end
-local function held_reply(keys, now_ms, last_ticket, remaining_ms)
-local waiter_count = 0
-if last_ticket then waiter_count = count_members(keys, 'by_ticket') end
-return { 0, now_ms, remaining_ms, waiter_count }
-end
-local function refused_reply(keys, now_ms, waiter, ticket, holder)
-if ticket then return queued_reply(keys, now_ms, waiter, ticket, holder) end
-return held_reply(keys, now_ms, waiter.last_ticket, holder.remaining_ms)
-end`;
-
-/** `redis/protocol/scripts/parts/generation.lua` */
-const GENERATION_PART = `local function generation_of(lock_value)
-if not lock_value then return nil end
-return string.match(lock_value, '^' .. 'holdfast:shared#' .. '(%x+)$')
 end`;
 
 /** `redis/protocol/scripts/parts/grant_again.lua` */
@@ -344,6 +331,19 @@ if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 return token
 end`;
 
+/** `redis/protocol/scripts/parts/generation.lua` */
+const GENERATION_PART = `local function generation_of(lock_value)
+if not lock_value then return nil end
+return string.match(lock_value, '^holdfast:shared#(%x+)$')
+end`;
+
+/** `redis/protocol/scripts/parts/request.lua` */
+const REQUEST_PART = `local function read_request(record)
+local claim_ms, words = string.match(record, '^%d+ %d+ (%d+) [^ ]+(.*)$')
+if words == '' then return tonumber(claim_ms), nil end
+return tonumber(claim_ms), tonumber(string.match(words .. ' ', '^ s(%d+) '))
+end`;
+
 /** `redis/protocol/scripts/parts/handoff.lua` */
 const HANDOFF_PART = `local function look_at_inbox(keys, now_ms, inbox)
 local family = family_of_inbox(inbox)
@@ -356,10 +356,10 @@ if not record then
 remove_members(keys, ticket, value, inbox, second_member)
 return true, nil
 end
-local _, _, claim_ms = read_waiter(record)
+local claim_ms, limit = read_request(record)
 return true, {
 value = value, ticket = ticket, inbox = inbox, claim_ms = claim_ms,
-listening = listening, second_member = second_member, limit = limit_of(record),
+listening = listening, second_member = second_member, limit = limit,
 }
 end
 local function can_be_notified(waiter)
@@ -399,13 +399,13 @@ end
 end
 return nil, 3
 end
-local function token_text(token) return string.format('%.0f', token) end
 local function remove_first_waiter(keys, waiter)
 remove_members(keys, waiter.ticket, waiter.value, waiter.inbox, waiter.second_member)
 end
 local function notify_of_grant(keys, waiter, token, now_ms)
+local token_text = string.format('%.0f', token)
 local times = now_ms .. ' ' .. waiter.claim_ms
-local first_line = 'grant' .. ' ' .. token_text(token) .. ' ' .. times
+local first_line = 'grant' .. ' ' .. token_text .. ' ' .. times
 return notify(waiter.inbox, first_line, waiter.value, keys.lock)
 end
 local function grant_next(keys, waiter, now_ms, now_us)
@@ -642,7 +642,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "b105d237963ef838f7a4ef62beca32cbc3c81545",
+  sha1: "3a36da64197dc00c56ae2c0c374bd319a59f2b7e",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -662,7 +662,6 @@ end`,
     TOMBSTONE_PART,
     WAITER_PART,
     ENQUEUE_PART,
-    GENERATION_PART,
     GRANT_AGAIN_PART,
     `local limit = tonumber(limit_text)
 local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
@@ -674,8 +673,12 @@ redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owne
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
 local lock_value, remaining_ms = redis.call('GET', keys.lock), redis.call('PTTL', keys.lock)
-local generation = generation_of(lock_value)
+local generation
+if lock_value and #lock_value == 32 then`,
+    GENERATION_PART,
+    `generation = generation_of(lock_value)
 if generation then keys.marker_left_ms = remaining_ms end
+end
 if lock_value and not generation and has_same_owner_id(lock_value, owner_value) then
 local others = count_others(keys, inbox, record)
 if record then remove_waiter(keys, owner_value, record) end
@@ -702,6 +705,7 @@ local holder_inbox = inbox_of_claim(holder_record, lock_value)
 local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
 return refused_reply(keys, now_ms, waiter, ticket, holder)
 end`,
+    REQUEST_PART,
     HANDOFF_PART,
     `local next_waiter, progress, look_count
 if not may_share then
@@ -734,7 +738,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "71a6e73584d218aeaa5c3a9e46b383df5f5488be",
+  sha1: "0ed3b2d8634909976b4c030605d33dcaf52d3708",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -744,12 +748,14 @@ local is_mine = lock_value == owner_value and keeping ~= 'keep'
 if is_mine and tombstone_ms == 0 and redis.call('EXISTS', waiters_key) == 0 then
 redis.call('DEL', lock_key)
 return { 1, 1, 1 }
-end`,
+end
+local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
+local outcome, generation = 1, nil
+if not is_mine then`,
     GENERATION_PART,
-    `local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
-local generation = generation_of(lock_value)
-local outcome = 0
-if is_mine then outcome = 1 elseif lock_value and not generation then outcome = (-1) end
+    `generation, outcome = generation_of(lock_value), 0
+if lock_value and not generation then outcome = (-1) end
+end
 local holder_record, record, last_ticket, tombstone_end_ms = unpack(redis.call(
 'HMGET', keys.waiters, 'holder', 'waiter:' .. owner_value, 'last_ticket',
 'tombstone:' .. owner_value
@@ -766,6 +772,7 @@ end`,
     QUEUE_PART,
     TIME_PART,
     PARKED_PART,
+    REQUEST_PART,
     WAITER_PART,
     HANDOFF_PART,
     TOMBSTONE_PART,
@@ -817,13 +824,14 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "67b85b598c93ac062f367a4ff766b725479e762b",
+  sha1: "3cb6bfda9f1a0b01a717f0491ec22e580a58519e",
   source: [
     GENERATION_PART,
     QUEUE_PART,
     HOLDER_PART,
     TIME_PART,
     PARKED_PART,
+    REQUEST_PART,
     WAITER_PART,
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local max_listed = math.min(tonumber(ARGV[1]), 64)
@@ -854,7 +862,8 @@ listed_count = listed_count + 1
 table.insert(list, value)
 table.insert(list, now_ms - since_ms)
 local mode = 0
-if limit_of(records[index]) then mode = 1 end
+local _, limit = read_request(records[index])
+if limit then mode = 1 end
 table.insert(list, mode)
 end
 end
@@ -898,7 +907,7 @@ lock_value, digest, remaining_ms, last_token, waiter_count, waiters, holder_coun
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "9afc3836ff89db463f1656b6b98b2d689255f6cf",
+  sha1: "da4adb1713c64a9e5db342df65afea5d7d24658e",
   source: [
     GRANT_PART,
     HOLDER_PART,
@@ -934,7 +943,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "fcd959f4c548ef740216cd3d1472d1bed7ff803a",
+  sha1: "9dae9a4be8b3cb73e2f43c7f6040e9a3801b3f66",
   source: [
     GENERATION_PART,
     GRANT_PART,

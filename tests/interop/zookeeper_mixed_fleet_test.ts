@@ -2,7 +2,7 @@
  * Other libraries on the same path: which of them exclude each other, and keep the order of the queue.
  */
 import { assert, assertEquals } from "@std/assert";
-import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
@@ -118,6 +118,64 @@ function doNotExcludeEachOther(name: string, kinds: readonly Kind[]): void {
   });
 }
 
+/** The sessions that watch each path. */
+async function watchers(): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  let sessions: string[] = [];
+  for (const line of (await server.fourLetterWord("wchp")).split("\n")) {
+    if (line.startsWith("/")) found.set(line, sessions = []);
+    else if (line.startsWith("\t")) sessions.push(line.trim());
+  }
+  return found;
+}
+
+/** Four shared holders leave out of order: one that the contender behind them watches, and others. */
+const LEAVING = [2, 3, 0, 1];
+
+/** Registers a test: the contender sees each of them leave that it must, and enters after the last one. */
+function waitsForTheLastReader(kind: Kind): void {
+  const title = `A waiter of kind ${kind} waits until all shared holders have left, in any order`;
+  fleet(title, [kind], async (place) => {
+    const file = await Deno.makeTempFile();
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => Deno.remove(file));
+    const slash = place.path.lastIndexOf("/");
+    const [rootPath, name] = [place.path.slice(0, slash), place.path.slice(slash + 1)];
+    const leases: Lease[] = [];
+    for (let i = 0; i < LEAVING.length; i++) {
+      const locks = stack.use(new ZooKeeperLock(place.connectString, { rootPath }));
+      leases.push(await locks.acquire(name, { mode: "shared" }));
+    }
+    await observing(place.connectString, async ({ children }) => {
+      const held = await children(place.path);
+      assertEquals(held.length, LEAVING.length);
+      const ours = new Set([...(await watchers()).values()].flat());
+      const driver = await within(
+        `${kind} is ready`,
+        startDriver(kind, place, found),
+        CONDITION_BOUND_MS,
+      );
+      stack.use(driver);
+      await driver.send(`contend 1 ${file}`);
+      const left = new Set<number>();
+      for (const leaving of LEAVING) {
+        const last = held.findLast((_, i) => !left.has(i))!;
+        await waitUntil(`${kind} watches the last holder`, async () => {
+          const sessions = (await watchers()).get(`${place.path}/${last}`) ?? [];
+          return sessions.some((session) => !ours.has(session));
+        }, CONDITION_BOUND_MS);
+        assertEquals(await Deno.readTextFile(file), "");
+        left.add(leaving);
+        assert(await leases[leaving]!.release());
+      }
+      await waitUntil(`${kind} holds the lock`, async () => {
+        return (await Deno.readTextFile(file)).startsWith(`enter ${kind} `);
+      }, CONDITION_BOUND_MS);
+      assertEquals(await within(`${kind} ends`, driver.end(), CONDITION_BOUND_MS), 0);
+    });
+  });
+}
+
 excludesEachOther("ZooKeeperLock and Curator's InterProcessMutex", ["ours", "curator"]);
 excludesEachOther("ZooKeeperLock in both modes and kazoo's Lock with our pattern", [
   ...["ours", "ours-shared", "kazoo-patterns"] as const,
@@ -128,6 +186,9 @@ excludesEachOther("ZooKeeperLock in both modes, Curator and kazoo under Curator'
 doNotExcludeEachOther("stock Curator and stock kazoo", ["curator", "kazoo"]);
 doNotExcludeEachOther("Curator and kazoo with our pattern", ["curator", "kazoo-patterns"]);
 doNotExcludeEachOther("ZooKeeperLock and stock kazoo", ["ours", "kazoo"]);
+for (const kind of ["ours", "curator", "kazoo-patterns", "kazoo-curator-names"] as const) {
+  waitsForTheLastReader(kind);
+}
 
 Deno.test("ZooKeeperLock does not delete the znode of an unused lock that has a permanent child", async () => {
   const rootPath = newRoot();

@@ -53,7 +53,7 @@ for (const script of SCRIPTS) {
       const { path, line, text } = locate(`${name}:${index + 1}`, SCRIPTS);
       assertEquals(linesOf(path)[line - 1]!.trim(), text);
       const [code] = constants(path).reduce(
-        (code, [name, value]) => code.replace(name, value),
+        (code, [name, value]) => code.replace(name, () => value),
         text,
       )
         .split(/ --[^'"]*$/);

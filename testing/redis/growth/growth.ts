@@ -76,9 +76,9 @@ async function run({ server, crowd }: Meter, path: Path, execute: Run): Promise<
   for (const call of path.calls(crowd)) {
     let isOver = false;
     for (let i = 0; i < MAX_CALLS && !isOver; i++) {
-      const before = await statistics(server);
+      const before = await scriptCosts(server);
       const { reply, items: read } = await execute(call);
-      const after = await statistics(server);
+      const after = await scriptCosts(server);
       isOver = isFinished(call, reply);
       commands = Math.max(commands, after.commands - before.commands);
       items = Math.max(items, read);
@@ -93,7 +93,9 @@ async function run({ server, crowd }: Meter, path: Path, execute: Run): Promise<
 const OURS = /^(info|eval|evalsha|script|script\|load)$/;
 
 /** The cost of all scripts so far. */
-async function statistics({ command }: RedisServer): Promise<Pick<Cost, "commands" | "us">> {
+export async function scriptCosts(
+  { command }: RedisServer,
+): Promise<Pick<Cost, "commands" | "us">> {
   const info = String(await command("INFO", "commandstats"));
   let [commands, us] = [0, 0];
   const lines = info.matchAll(/^cmdstat_(.+?):calls=(\d+),usec=(\d+)/gm);

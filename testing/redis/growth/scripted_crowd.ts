@@ -42,6 +42,8 @@ export interface CrowdWaiter {
 export interface CrowdSize {
   readonly waiters: number;
   readonly inboxes: number;
+  /** With how many others each may share the lock; exclusive by default. */
+  readonly limit?: number;
 }
 
 /** An owner id as long as the library makes them. */
@@ -57,14 +59,15 @@ export function valueOf(owner: string): string {
 /** An ask of a process that listens, in mode "wait" unless another is given. */
 export function askOf(
   owner: string,
-  { inbox = "nowhere", ticket = 0, kind = "wait" }: {
+  { inbox = "nowhere", ticket = 0, kind = "wait", limit = null }: {
     inbox?: string;
     ticket?: number;
     kind?: "wait" | "try" | "attach";
+    limit?: number | null;
   },
 ): ScriptCall {
   const sender = { id: inbox, isCountable: true };
-  const terms = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, limit: null };
+  const terms = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, limit };
   return { script: ASK, args: askArguments({ ...terms, inbox: sender, ticket }, 0) };
 }
 
@@ -108,7 +111,7 @@ export class Crowd implements AsyncDisposable {
     const [state] = await crowd.run(askOf(crowd.holder, { inbox: "holder" })) as number[];
     if (state !== GRANTED) throw new Error(`The lock is not free: ${state}`);
     const calls = Array.from({ length: size.waiters }, (_, i) => {
-      return askOf(ownerOf("waiter", i), { inbox: crowd.#inboxOf(i) });
+      return askOf(ownerOf("waiter", i), { inbox: crowd.#inboxOf(i), limit: size.limit ?? null });
     });
     const replies = await crowd.runAll(calls) as number[][];
     crowd.waiters = replies.map(([state, , , ticket], i) => {
