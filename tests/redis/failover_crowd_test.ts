@@ -130,16 +130,22 @@ for (const client of CLIENTS) {
         name: `RedisLock serves ${crowd} after a failover within 2 × the time without it${suffix}`,
         ignore: skip !== undefined,
         async fn() {
-          const base = await serve({ client, waiters, instances });
+          // Before and after, as other work on the machine may come or go meanwhile.
+          const before = await serve({ client, waiters, instances });
+          const results: [string, Served][] = [];
           for (const [failover, fail] of Object.entries(FAILOVERS)) {
-            const { late, lateAtLast, ...ms } = await serve({ client, waiters, instances }, fail);
-            const times = [ms.tookMs, base.tookMs, ms.outageMs].map(Math.round);
+            results.push([failover, await serve({ client, waiters, instances }, fail)]);
+          }
+          const after = await serve({ client, waiters, instances });
+          const baseMs = Math.max(before.tookMs, after.tookMs);
+          for (const [failover, { tookMs, outageMs, late, lateAtLast }] of results) {
+            const times = [tookMs, before.tookMs, after.tookMs, outageMs].map(Math.round);
             say(
-              `${crowd}, ${failover}: ${times[0]} ms, without it ${times[1]} ms; ` +
-                `outage ${times[2]} ms; ${late} out of order, ` +
+              `${crowd}, ${failover}: ${times[0]} ms, without it ${times[1]} and ${times[2]} ms; ` +
+                `outage ${times[3]} ms; ${late} out of order, ` +
                 `${lateAtLast} of them after all instances had noticed`,
             );
-            assertLessOrEqual(ms.tookMs, 2 * base.tookMs + ms.outageMs + scaled(HEARTBEAT_MS));
+            assertLessOrEqual(tookMs, 2 * baseMs + outageMs + scaled(HEARTBEAT_MS));
             assertEquals(lateAtLast, 0);
           }
         },
