@@ -17,9 +17,10 @@ import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 
 const FAILOVERS = Number(Deno.env.get("HOLDFAST_FAILOVERS") ?? 20);
 const TTL_MS = scaled(10_000);
-/** So many locks that most are free when a replica is promoted: a lock that is held there stays held. */
 const NAMES = Array.from({ length: 4 }, (_, i) => `${NAME}${i}`);
 const HOLD_MS = 3;
+/** A lock that is held when a replica is promoted stays held, and cannot have two holders: so most are free. */
+const IDLE_MS = 20;
 /** A wait ends by a grant, or at the TTL of a lease whose release was lost. */
 const WAIT_MS = 3 * TTL_MS;
 /**
@@ -63,6 +64,7 @@ async function contend(lock: RedisLock, held: Map<string, Set<Lease>>, grants: G
     await pause(HOLD_MS); // no condition: how long it is held
     others.delete(lease);
     await lease.release().catch(() => {});
+    await pause(IDLE_MS); // no condition: how long it is free
   }
 }
 
