@@ -120,6 +120,13 @@ export function lateGrants(order: readonly string[], grants: readonly LineGrant[
   return count;
 }
 
+/** The grants after each line has had one: then all have noticed a loss of the queue, and asked again. */
+export function grantsWhenAllAreBack(lines: readonly (readonly LineGrant[])[]): LineGrant[] {
+  const firsts = lines.map((grants) => byToken(grants)[0]).filter((grant) => grant !== undefined);
+  const lastToken = BigInt(byToken(firsts).at(-1)?.token ?? 0);
+  return lines.flat().filter(({ token }) => BigInt(token) > lastToken);
+}
+
 function byToken(grants: readonly LineGrant[]): LineGrant[] {
   return [...grants].sort((a, b) => BigInt(a.token) < BigInt(b.token) ? -1 : 1);
 }

@@ -41,6 +41,7 @@ const FAULTS: Readonly<Record<string, string>> = {
   "process-lapse-sweep": "NC=3 SHARE=1 BOUND=1 B_LAPSE=1 B_SWEEP=2 SYNC=1 SLOWEND=0",
   "process-flush": "NC=3 SHARE=1 B_FLUSH=1 B_LOSE=1 SYNC=1 SLOWEND=0",
   "process-queue-lost": "NC=3 SHARE=1 B_QLOST=1 B_LOSE=1 SYNC=1 SLOWEND=0",
+  "queue-lost-order": "NC=3 B_QLOST=1 B_LOSE=1 SYNC=1 SLOWEND=0",
   "live-search-crash": "--live NC=3 BOUND=1 B_CRASH=1 SYNC=1 SLOWEND=0",
   "live-lost-message": "--live NC=3 SHARE=1 STRICT=1 ACTS=0 B_LOSE=1 SYNC=1 SLOWEND=0",
   "live-queue-lost": "--live NC=3 SHARE=1 STRICT=1 ACTS=0 B_QLOST=1 SYNC=1 SLOWEND=0",

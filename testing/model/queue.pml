@@ -329,7 +329,8 @@ bit lap[NP];            /* its lease or claim has lapsed, and it has not asked s
 bit ex[NI+1];           /* excused from FIFO until it has asked again */
 bit clm[NI+1];          /* its claim has lapsed, and it has not asked since: its place is kept */
 bit lostp[NI+1];        /* its place was kept long enough and is gone */
-bit nofifo;             /* the queue was lost, and with it the order */
+bit lq[NI+1];           /* the queue was lost, and it has not asked since */
+byte bef[NI+1];         /* whom it may overtake: those had not asked since the loss when it was queued first (bits) */
 bit over[NI+1];         /* the attempt is finished and its clean-up (if any) confirmed */
 bit fbel;               /* foreign holder believes */
 byte resTok;            /* the resource's highest token */
@@ -394,6 +395,10 @@ inline qhas(a) {
   fnd = 0; j = 0;
   do :: j < qn -> if :: q[j] == a -> fnd = 1 :: else fi; j++ :: else -> break od
 }
+/* a newcomer between the loss of the queue and the next ask of a waiter is exempt */
+inline noteLost(a) {
+  m = 1; do :: m <= NI -> if :: lq[m] && m != a && WAITING(m) -> bef[a] = bef[a] | (1 << m) :: else fi; m++ :: else -> break od; m = 0
+}
 inline qput(a, carried) {      /* enqueue or refresh */
   qhas(a);
   if :: fnd && CARRY && MOVE && carried && ctk[a] > 0 && ctk[a] < qt[a] -> qdel(a); fnd = 0
@@ -407,14 +412,14 @@ inline qput(a, carried) {      /* enqueue or refresh */
         q[j] = a; qn++;
         if :: CARRY && carried && ctk[a] > 0 && f0[a] > 0 -> ft[a] = f0[a]; f0[a] = 0     /* its answer was under way: back to its place */
            :: !(CARRY && carried && ctk[a] > 0 && f0[a] > 0) ->
-              if :: ft[a] == 0 -> nf++; ft[a] = nf; if :: !old -> f0[a] = 0 :: else fi :: else fi
+              if :: ft[a] == 0 -> nf++; ft[a] = nf; noteLost(a); if :: !old -> f0[a] = 0 :: else fi :: else fi
         fi
   fi
 }
 /* an ask that waits: it also renews the lease of its inbox, and returns a parked one */
 inline enter(a, listening, carried) {
   ib = PO(a);
-  if :: !old -> ex[a] = 0; clm[a] = 0; lap[ib] = 0 :: else fi;
+  if :: !old -> ex[a] = 0; lq[a] = 0; clm[a] = 0; lap[ib] = 0 :: else fi;
   if :: LAPSEONCE && hst == 1 && L != hid && PO(hid) == ib -> hst = 0; hid = 0 :: else fi;
   if :: parked[ib] && !UNPARK ->                                /* the others lose their places in the queue */
         i = 0;
@@ -436,7 +441,7 @@ inline fifo(a) {
   do :: m <= NI ->
         if :: C_FIFO && WAITING(a) && m != a && ft[m] > 0 && !ex[m] && !over[m] && L != m &&
               (ph[CLI(m)] == ASK || ph[CLI(m)] == WAIT) && CUR(CLI(m)) == m &&
-              !gapb[PO(m)] && !lap[PO(m)] && !lostp[m] && !nofifo ->
+              !gapb[PO(m)] && !lap[PO(m)] && !lostp[m] && !lq[m] && !(bef[a] & (1 << m)) ->
               assert(ft[a] > 0 && ft[a] < ft[m])               /* I4 */
            :: else fi;
         m++
@@ -756,7 +761,7 @@ end: do
   if
   :: d_step { ph[c] == IDLE && cn[c].n < CAP ->
        ph[c] = ASK; over[CUR(c)] = 0; if :: c == STEALC -> sg[c] = F :: else fi;
-       if :: REUSE -> ft[CUR(c)] = 0; ex[CUR(c)] = 0; ctk[CUR(c)] = 0; clm[CUR(c)] = 0; lostp[CUR(c)] = 0 :: else fi;
+       if :: REUSE -> ft[CUR(c)] = 0; ex[CUR(c)] = 0; lq[CUR(c)] = 0; bef[CUR(c)] = 0; ctk[CUR(c)] = 0; clm[CUR(c)] = 0; lostp[CUR(c)] = 0 :: else fi;
        ask(c) }
   /* an answer arrives */
   :: d_step { cn[c].n > 0 && cn[c].st[0] && ph[c] != DEAD ->
@@ -867,7 +872,8 @@ inline loseQueue() {
   do :: qn > 0 -> o = q[0]; qdel(o) :: else -> break od;
   m = 0; do :: m < NP -> parked[m] = 0; il[m] = 0; dec[m] = 0; aside[m] = 0; m++ :: else -> break od;
   m = 1; do :: m <= NI -> tomb[m] = 0; m++ :: else -> break od;
-  hst = 0; hid = 0; nt = 0; nofifo = 1; o = 0; j = 0; m = 0
+  hst = 0; hid = 0; nt = 0; o = 0; j = 0;
+  m = 1; do :: m <= NI -> if :: ft[m] > 0 -> forfeit(m); ex[m] = 0; lq[m] = 1 :: else fi; m++ :: else -> break od; m = 0
 }
 #define CLAIMLIVE (STRICT && hst == 1 && ph[CLI(L)] != DEAD)
 #define LIVEHOLD (L != FOR && ph[CLI(L)] != DEAD && !over[L] && CUR(CLI(L)) == L && (!SLOWEND || ph[CLI(L)] != CLEAN))

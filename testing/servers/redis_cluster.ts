@@ -30,6 +30,8 @@ export interface RedisCluster extends AsyncDisposable {
   moveSlot(key: string, target: RedisServer, meanwhile?: () => Promise<void>): Promise<void>;
   /** Resolves when all masters report that the cluster works. */
   ready(): Promise<void>;
+  /** Starts a replica of this master. Resolves when it is in sync and may be promoted. */
+  addReplica(master: RedisServer): Promise<RedisServer>;
 }
 
 /** Why no cluster can be started on this machine; `undefined` if one can. */
@@ -51,7 +53,9 @@ export async function startRedisCluster(
     masters.push(stack.use(await startRedis({ args, source, choosePort: freeClusterPort })));
   }
   await join(masters);
-  const cluster = control(masters, stack.move());
+  const cluster = control(masters, stack.move(), () => {
+    return startRedis({ args, source, choosePort: freeClusterPort });
+  });
   try {
     await cluster.ready();
   } catch (error) {
@@ -85,7 +89,11 @@ async function join(masters: readonly RedisServer[]): Promise<void> {
   }
 }
 
-function control(masters: readonly RedisServer[], stack: AsyncDisposableStack): RedisCluster {
+function control(
+  masters: readonly RedisServer[],
+  stack: AsyncDisposableStack,
+  startNode: () => Promise<RedisServer>,
+): RedisCluster {
   const masterOf = async (key: string) => {
     const slot = slotOf(key);
     const range = (await slotsOf(masters)).find(([from, to]) => from <= slot && slot <= to);
@@ -100,6 +108,26 @@ function control(masters: readonly RedisServer[], stack: AsyncDisposableStack): 
     },
     async ready() {
       for (const master of masters) await waitUntil("the cluster works", () => isReady(master));
+    },
+    async addReplica(master) {
+      const replica = stack.use(await startNode());
+      const masterId = await idOf(master);
+      await replica.command("CLUSTER", "MEET", master.hostname, master.port);
+      await waitUntil("it is a replica", async () => {
+        return await replica.command("CLUSTER", "REPLICATE", masterId).catch(() => "") === "OK";
+      });
+      await waitUntil("the replica is in sync", async () => {
+        return String(await replica.command("INFO", "replication")).includes("link_status:up");
+      });
+      // A failover that is asked for before would be accepted, and never come.
+      const replicaId = await idOf(replica);
+      const known = new RegExp(`^${replicaId} .* ${masterId} .* connected`, "m");
+      for (const { command } of masters) {
+        await waitUntil("all reach the replica", async () => {
+          return known.test(String(await command("CLUSTER", "NODES")));
+        });
+      }
+      return replica;
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };

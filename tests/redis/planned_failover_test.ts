@@ -1,12 +1,12 @@
 /**
  * Redis Sentinel: a failover that an administrator asks for, while the old primary works.
  */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Redis } from "ioredis";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
-import { openSentinelClient } from "../../testing/redis/clients.ts";
-import type { RedisServer } from "../../testing/servers/redis.ts";
+import { openRedisClient, openSentinelClient } from "../../testing/redis/clients.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import {
   PRIMARY_NAME,
   redisSentinelSkip,
@@ -14,7 +14,7 @@ import {
 } from "../../testing/servers/redis_sentinel.ts";
 import { connectResp } from "../../testing/servers/resp.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, KEPT_TTL_MS } from "../../testing/time.ts";
 
 const skip = await redisSentinelSkip();
 const suffix = skip === undefined ? "" : ` [skipped: ${skip}]`;
@@ -57,6 +57,30 @@ Deno.test({
       await close();
     }
   },
+});
+
+Deno.test("RedisLock: a lock whose release the old primary executed after a promotion stays held until its TTL", async () => {
+  await using stack = new AsyncDisposableStack();
+  const old = stack.use(await startRedis());
+  const promoted = stack.use(await startRedis());
+  const [holder, later] = await Promise.all([old, promoted].map(async ({ url }) => {
+    const { client, close } = await openRedisClient("node-redis", url);
+    stack.defer(close);
+    return stack.use(new RedisLock(client, { ttlMs: KEPT_TTL_MS }));
+  }));
+  const lease = await holder!.acquire("n");
+  await old.command("CONFIG", "SET", "repl-diskless-sync-delay", 0);
+  await promoted.command("REPLICAOF", "127.0.0.1", old.port);
+  await waitUntil("the lock is replicated", async () => {
+    return await promoted.command("EXISTS", "lock:n") === 1;
+  });
+  await promoted.command("REPLICAOF", "NO", "ONE");
+  assertEquals(await lease.release(), true);
+  assert(String(await promoted.command("GET", "lock:n")).startsWith(lease.ownerId));
+  assertEquals(await later!.tryAcquire("n"), null);
+  await old.command("REPLICAOF", "127.0.0.1", promoted.port);
+  const next = await later!.acquire("n", { waitMs: CONDITION_BOUND_MS });
+  assert(next.fencingToken > lease.fencingToken);
 });
 
 Deno.test("RedisLock warns of an ioredis client that is not told of failovers", async () => {

@@ -4,12 +4,12 @@
  */
 import { assertEquals, assertLessOrEqual } from "@std/assert";
 import { openScene } from "../../testing/load/scene.ts";
-import { lateGrants } from "../../testing/load/waiting_lines.ts";
+import { grantsWhenAllAreBack, lateGrants } from "../../testing/load/waiting_lines.ts";
 import { say } from "../../testing/processes/figures.ts";
 import type { RedisServer } from "../../testing/servers/redis.ts";
 import { scaled } from "../../testing/time.ts";
 
-const WAITERS = [100, 1_000];
+const WAITERS = [100, 1_000, 10_000];
 /** How long it takes at most until a process notices by itself that the server has lost its queue. */
 const HEARTBEAT_MS = 2_000;
 
@@ -26,7 +26,7 @@ async function serveScene(
   waiters: number,
   processes: number,
   lose?: (server: RedisServer) => Promise<void>,
-): Promise<{ tookMs: number; outageMs: number; late: number }> {
+): Promise<{ tookMs: number; outageMs: number; late: number; lateAtLast: number }> {
   await using scene = await openScene({ waiters, processes, client: "ioredis" });
   await scene.settled();
   const startMs = performance.now();
@@ -37,10 +37,12 @@ async function serveScene(
   for (const line of scene.lines) {
     assertEquals(lateGrants(scene.order, line.grants), 0, "within a process");
   }
-  const late = lateGrants(scene.order, scene.lines.flatMap(({ grants }) => grants));
+  const grants = scene.lines.map((line) => line.grants);
+  const late = lateGrants(scene.order, grants.flat());
+  const lateAtLast = lateGrants(scene.order, grantsWhenAllAreBack(grants));
   await Promise.all(scene.lines.map((line) => line.finish()));
   await scene.end();
-  return { tookMs, outageMs, late };
+  return { tookMs, outageMs, late, lateAtLast };
 }
 
 for (const processes of [1, 4]) {
@@ -52,14 +54,16 @@ for (const processes of [1, 4]) {
       async fn() {
         const base = await serveScene(waiters, processes);
         for (const [loss, lose] of Object.entries(LOSSES)) {
-          const { tookMs, outageMs, late } = await serveScene(waiters, processes, lose);
+          const { tookMs, outageMs, late, lateAtLast } = await serveScene(waiters, processes, lose);
+          const times = [tookMs, base.tookMs, outageMs].map(Math.round);
           say(
-            `${crowd}, ${loss}: ${Math.round(tookMs)} ms, without it ${
-              Math.round(base.tookMs)
+            `${crowd}, ${loss}: ${times[0]} ms, without it ${times[1]} ms; outage ${
+              times[2]
             } ms; ` +
-              `outage ${Math.round(outageMs)} ms; ${late} out of order`,
+              `${late} out of order, ${lateAtLast} of them after all processes had noticed`,
           );
           assertLessOrEqual(tookMs, 2 * base.tookMs + outageMs + scaled(HEARTBEAT_MS));
+          assertEquals(lateAtLast, 0);
         }
       },
     });

@@ -1,0 +1,155 @@
+/**
+ * Crowds that wait while a replica takes over: how long it takes until all are served, beside a run without a
+ * failover. Only in a soak.
+ */
+import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { RedisLock } from "../../redis/mod.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import {
+  BOUND_MS,
+  grantsWhenAllAreBack,
+  lateGrants,
+  type LineGrant,
+} from "../../testing/load/waiting_lines.ts";
+import { say } from "../../testing/processes/figures.ts";
+import {
+  type FailoverClient,
+  type FailoverPlace,
+  NAME,
+  openFailoverPlace,
+} from "../../testing/redis/failover_places.ts";
+import { queuedValues } from "../../testing/redis/queue_reader.ts";
+import { redisSentinelSkip } from "../../testing/servers/redis_sentinel.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
+
+const WAITERS = [100, 1_000, 10_000];
+/** It is how long a lock stays held whose release was lost. */
+const TTL_MS = scaled(10_000);
+/** How long it takes at most until a process notices by itself that the server has lost its queue. */
+const HEARTBEAT_MS = 2_000;
+const NONCE_LENGTH = "#0123456789abcdef".length;
+const KEYS = lockKeys("lock:", NAME);
+
+const wantsSoak = Deno.env.get("HOLDFAST_SOAK") === undefined;
+const skip = wantsSoak ? "soak only" : await redisSentinelSkip();
+const suffix = skip === undefined ? "" : ` [skipped: ${skip}]`;
+
+const CLIENTS = [
+  "ioredis-sentinel",
+  "node-redis-sentinel",
+  "ioredis-cluster",
+  "node-redis-cluster",
+] as const;
+
+/** What ends the service of a primary until its replica has taken over. */
+const FAILOVERS = {
+  "a planned failover": (place: FailoverPlace) => place.failOver(),
+  "a crash": (place: FailoverPlace) => place.primary().kill("SIGKILL"),
+};
+
+interface Crowd {
+  readonly client: FailoverClient;
+  readonly waiters: number;
+  /** Each has a connection of its own. */
+  readonly instances: number;
+}
+
+interface Served {
+  readonly tookMs: number;
+  /** Until all clients see at the server that has the lock then that its holder has left. */
+  readonly outageMs: number;
+  readonly late: number;
+  readonly lateAtLast: number;
+}
+
+/** Makes the calls wait, each of which releases its lease at once. */
+function lineUp(locks: readonly RedisLock[], waiters: number) {
+  const lines: LineGrant[][] = locks.map(() => []);
+  const calls = Array.from({ length: waiters }, async (_, i) => {
+    const lease = await locks[i % locks.length]!.acquire(NAME);
+    const { ownerId, fencingToken, remainingMs } = lease;
+    const token = String(fencingToken);
+    lines[i % locks.length]!.push({ ownerId, token, isValid: remainingMs > 0 });
+    await lease.release();
+  });
+  return { lines, served: Promise.all(calls) };
+}
+
+/** Serves a crowd for which the lock becomes free after the failover, if there is one. */
+async function serve(
+  { client, waiters, instances }: Crowd,
+  fail?: (place: FailoverPlace) => Promise<unknown>,
+): Promise<Served> {
+  await using place = await openFailoverPlace(client);
+  const opened = await Promise.all(
+    Array.from({ length: instances + 1 }, () => place.open(client)),
+  );
+  const [holder, ...locks] = opened.map(({ client }) => {
+    return new RedisLock(client, { ttlMs: TTL_MS, unavailableAfterMs: BOUND_MS });
+  });
+  const held = await holder!.acquire(NAME);
+  const { lines, served } = lineUp(locks, waiters);
+  const queued = () => queuedValues(place.primary().command, KEYS);
+  await waitUntil("all wait", async () => (await queued()).length === waiters, BOUND_MS);
+  const order = (await queued()).map((value) => value.slice(0, -NONCE_LENGTH));
+  const startMs = performance.now();
+  if (fail !== undefined) {
+    await fail(place);
+    await place.promoted();
+  }
+  await held.release();
+  await waitUntil("the lock is not that holder's any more", async () => {
+    const value = await place.primary().command("GET", KEYS.lock).catch(() => held.ownerId);
+    return !String(value).startsWith(held.ownerId);
+  });
+  await Promise.all(opened.map(({ client }) =>
+    waitUntil("each client sees that", async () => {
+      const value = await client.send("GET", [KEYS.lock], KEYS.lock).catch(() => held.ownerId);
+      return !String(value).startsWith(held.ownerId);
+    })
+  ));
+  const outageMs = fail === undefined ? 0 : performance.now() - startMs;
+  await served;
+  const tookMs = performance.now() - startMs;
+  for (const lock of [holder!, ...locks]) await lock[Symbol.asyncDispose]();
+  for (const { close } of opened) await close();
+  assertEquals(lines.flat().length, waiters);
+  for (const grants of lines) assertEquals(lateGrants(order, grants), 0, "within an instance");
+  const lateAtLast = lateGrants(order, grantsWhenAllAreBack(lines));
+  return { tookMs, outageMs, late: lateGrants(order, lines.flat()), lateAtLast };
+}
+
+for (const client of CLIENTS) {
+  for (const waiters of WAITERS) {
+    for (const instances of [1, 4]) {
+      const crowd = `${
+        waiters.toLocaleString("en")
+      } calls in ${instances} instance(s) of ${client}`;
+      Deno.test({
+        name: `RedisLock serves ${crowd} after a failover within 2 × the time without it${suffix}`,
+        ignore: skip !== undefined,
+        async fn() {
+          // Before and after, as other work on the machine may come or go meanwhile.
+          const before = await serve({ client, waiters, instances });
+          const results: [string, Served][] = [];
+          for (const [failover, fail] of Object.entries(FAILOVERS)) {
+            results.push([failover, await serve({ client, waiters, instances }, fail)]);
+          }
+          const after = await serve({ client, waiters, instances });
+          const baseMs = Math.max(before.tookMs, after.tookMs);
+          for (const [failover, { tookMs, outageMs, late, lateAtLast }] of results) {
+            const times = [tookMs, before.tookMs, after.tookMs, outageMs].map(Math.round);
+            say(
+              `${crowd}, ${failover}: ${times[0]} ms, without it ${times[1]} and ${times[2]} ms; ` +
+                `outage ${times[3]} ms; ${late} out of order, ` +
+                `${lateAtLast} of them after all instances had noticed`,
+            );
+            assertLessOrEqual(tookMs, 2 * baseMs + outageMs + scaled(HEARTBEAT_MS));
+            assertEquals(lateAtLast, 0);
+          }
+        },
+      });
+    }
+  }
+}
