@@ -10,12 +10,14 @@ import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { connectResp, startRedis } from "./versions/servers.ts";
 import { reportCalls, reportCounts, reportCycles, reportPaths } from "./versions/report.ts";
-import { measureRounds, type Pair, WORKLOADS } from "./versions/rounds.ts";
+import type { Workload } from "./versions/jobs.ts";
+import { measureRounds, type Pair, type RoundCost, WORKLOADS } from "./versions/rounds.ts";
 import { startVersion, type VersionProcess } from "./versions/version_process.ts";
 
-const DEFAULT_ROUNDS = 15;
+const DEFAULT_ROUNDS = 16;
 
-const USAGE = `Usage: deno task bench:versions OLD [--counts | --path] [--calls] [--rounds N]
+const USAGE = `Usage: deno task bench:versions OLD [--counts | --path | --only WORKLOAD] [--calls]
+                                     [--rounds N] [--processes N]
 
 Compares the Redis locks of an older checkout of this project with those of this tree. Each runs in its
 own process, on a Redis that this command starts. Times, of the process and of the scripts in the server,
@@ -23,12 +25,15 @@ are printed but have no limit.
 Exits with 1 if this tree needs more commands, arguments or inner calls for an operation, or allocates
 over 2 % more bytes per cycle; with 2 if an argument is wrong.
 
-  OLD         the folder of the older checkout, made for example by: git worktree add ../old main
-  --counts    prints only the counts per operation, which takes about 20 s
-  --calls     also prints which commands the scripts call
-  --path      prints only the functions and files between the user's call and the adapter
-  --rounds N  the number of measured rounds, 15 to 1000 (${DEFAULT_ROUNDS} by default)
-  --help      prints this text`;
+  OLD              the folder of the older checkout, made for example by: git worktree add ../old main
+  --counts         prints only the counts per operation, which takes about 20 s
+  --calls          also prints which commands the scripts call
+  --path           prints only the functions and files between the user's call and the adapter
+  --only WORKLOAD  measures only this workload, such as "handoff, 2 waiters"; no counts
+  --rounds N       the number of measured rounds, at least 16, even in each process (${DEFAULT_ROUNDS} by default)
+  --processes N    so many processes of each version measure them, 1 to 20 (1 by default): a process may
+                   be slower than another one of the same code for as long as it lives
+  --help           prints this text`;
 
 /** Files that every checkout contains. */
 const ENTRIES = ["deno.json", "redis/mod.ts", "redis/clients/node_redis.ts"];
@@ -38,9 +43,12 @@ const NEW_TREE = new URL("../", import.meta.url).href;
 interface Options {
   /** The older checkout, as a file URL that ends in a slash. */
   readonly oldTree: string;
-  readonly part: "counts" | "path" | "all";
+  readonly part: "counts" | "path" | "cycles" | "all";
   readonly showsCalls: boolean;
+  readonly workloads: readonly Workload[];
   readonly rounds: number;
+  /** Of each version, one after the other. */
+  readonly processes: number;
 }
 
 /**
@@ -57,7 +65,9 @@ function readOptions(args: string[]): Options | null {
       counts: { type: "boolean", default: false },
       calls: { type: "boolean", default: false },
       path: { type: "boolean", default: false },
+      only: { type: "string" },
       rounds: { type: "string", default: String(DEFAULT_ROUNDS) },
+      processes: { type: "string", default: "1" },
       help: { type: "boolean" },
     },
   });
@@ -66,21 +76,31 @@ function readOptions(args: string[]): Options | null {
   if (folder === undefined || others.length > 0) {
     throw new TypeError("Cannot compare versions: name one folder with an older checkout");
   }
-  if (values.counts && values.path) {
-    throw new TypeError("Cannot use --counts and --path together: choose one");
+  const { counts, path, only } = values;
+  const parts = [counts && "counts", path && "path", only !== undefined && "cycles"] as const;
+  const chosen = parts.filter((part) => part !== false);
+  if (chosen.length > 1) {
+    throw new TypeError("Cannot use --counts, --path and --only together: choose one");
   }
-  const rounds = Number(values.rounds);
-  if (!Number.isInteger(rounds) || rounds < DEFAULT_ROUNDS || rounds > 1_000) {
-    throw new RangeError(
-      `Cannot use --rounds ${values.rounds}: give a whole number from 15 to 1000`,
-    );
+  const workloads = WORKLOADS.filter(({ title }) => only === undefined || title === only);
+  if (workloads.length === 0) {
+    const titles = WORKLOADS.map(({ title }) => `"${title}"`).join(", ");
+    throw new RangeError(`Cannot measure "${only}": choose from ${titles}`);
   }
   return {
     oldTree: checkoutAt(folder),
-    part: values.counts ? "counts" : values.path ? "path" : "all",
+    part: chosen[0] ?? "all",
     showsCalls: values.calls,
-    rounds,
+    workloads,
+    rounds: wholeNumber("--rounds", values.rounds, DEFAULT_ROUNDS, 1_000),
+    processes: wholeNumber("--processes", values.processes, 1, 20),
   };
+}
+
+function wholeNumber(option: string, given: string, min: number, max: number): number {
+  const number = Number(given);
+  if (Number.isInteger(number) && number >= min && number <= max) return number;
+  throw new RangeError(`Cannot use ${option} ${given}: give a whole number from ${min} to ${max}`);
 }
 
 function checkoutAt(folder: string): string {
@@ -111,7 +131,10 @@ async function compareCounts(
 }
 
 /** Each workload has new processes: V8 compiles code for all that it has seen, such as a port in a `Proxy`. */
-async function compareCycles({ rounds, oldTree }: Options, redisUrl: string): Promise<boolean> {
+async function compareCycles(
+  { workloads, rounds, processes, oldTree }: Options,
+  redisUrl: string,
+): Promise<boolean> {
   console.log("\nBytes and times per cycle of acquire and release, old | new\n");
   using connection = await connectResp(redisUrl);
   const scriptUs = async () => {
@@ -120,10 +143,16 @@ async function compareCycles({ rounds, oldTree }: Options, redisUrl: string): Pr
     return [...times].reduce((sum, [, us]) => sum + Number(us), 0);
   };
   const verdicts: boolean[] = [];
-  for (const workload of WORKLOADS) {
-    await using older = startVersion("old", { tree: oldTree, redisUrl });
-    await using newer = startVersion("new", { tree: NEW_TREE, redisUrl });
-    const costs = await measureRounds({ old: older, new: newer }, workload, rounds, scriptUs);
+  // An even number: the version that goes first has also gone last before, and is faster for that.
+  const each = 2 * Math.ceil(rounds / processes / 2);
+  for (const workload of workloads) {
+    const costs: Pair<RoundCost>[] = [];
+    for (let process = 0; process < processes; process++) {
+      await using older = startVersion("old", { tree: oldTree, redisUrl });
+      await using newer = startVersion("new", { tree: NEW_TREE, redisUrl });
+      const versions = { old: older, new: newer };
+      costs.push(...await measureRounds(versions, workload, each, scriptUs));
+    }
     verdicts.push(reportCycles(workload.title, costs));
   }
   return verdicts.every(Boolean);
@@ -142,6 +171,7 @@ async function showPaths(versions: Pair<VersionProcess>): Promise<boolean> {
 async function compare(options: Options): Promise<boolean> {
   await using server = await startRedis();
   const redisUrl = server.url;
+  if (options.part === "cycles") return await compareCycles(options, redisUrl);
   await using older = startVersion("old", { tree: options.oldTree, redisUrl });
   await using newer = startVersion("new", { tree: NEW_TREE, redisUrl });
   const versions = { old: older, new: newer };

@@ -154,7 +154,6 @@ export class FileLock implements ListableLock {
     return isPlain(read) ? await this.#wait(name, read) : await this.#calls.acquire(name, read);
   }
 
-  /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
   async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     options.signal?.throwIfAborted();
     const call = callSignal(options.signal, this.#lifetime.ended);
@@ -183,7 +182,6 @@ export class FileLock implements ListableLock {
     }
   }
 
-  /** Waits until it has locked the file. Of all waiters of this instance only the first one does. */
   async #waitForFile(
     { name, turn, seen, options, signal, notify }: {
       name: string;
@@ -291,8 +289,7 @@ export class FileLock implements ListableLock {
         locked.isAtPath()
           ? { state: "held", validMs: Infinity }
           : { state: "lost", reason: "stolen" },
-      // deno-lint-ignore require-await -- a failing close must reject
-      release: async () => {
+      release: () => {
         turn.end();
         const wasAtPath = locked.release();
         this.#cleaner?.release(locked.file);

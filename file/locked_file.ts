@@ -99,10 +99,7 @@ export class LockedFile {
     this.#info = info;
   }
 
-  /**
-   * Whether the path still leads to the locked file. If not, another process may have locked the file
-   * that is there now.
-   */
+  /** Whether the path still leads to the locked file. */
   isAtPath(): boolean {
     return isAt(this.file.fs, this.#info, this.file.path);
   }
@@ -206,8 +203,7 @@ function discard({ fs, path, isKept }: LockFile, info: FileInfo): void {
 }
 
 /**
- * Looks whether a waiter should try to lock the file. A waiter that tries without success would wake all
- * the others, as it closes a file that it could write. A look does not.
+ * Whether a waiter should try to lock the file. To close a file that one could write wakes all the others.
  *
  * @returns `"free"` if it should try, because the file seems free, or must be marked as wanted.
  */

@@ -81,7 +81,7 @@ function isBeingCreated(fs: FileSystem, error: unknown, path: string): boolean {
   return size === 0 && Math.abs(Date.now() - Number(mtime)) < CREATED_WITHIN_MS;
 }
 
-/** Whether the path still names an open file. If not, another process may lock the file there. */
+/** Whether the path still names an open file. */
 export function isAt(fs: FileSystem, { ino, dev }: FileInfo, path: string): boolean {
   try {
     const named = fs.lstat(path);

@@ -125,8 +125,8 @@ export class MemoryLock implements ListableLock {
 
   /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
   async #handOut(lease: ManagedLease, signal: AbortSignal | undefined): Promise<Lease> {
-    const ending = [signal, this.#lifetime.ended].find((each) => each?.aborted);
-    if (ending === undefined) return lease;
+    const ending = signal?.aborted ? signal : this.#lifetime.ended;
+    if (!ending.aborted) return lease;
     await lease.release();
     throw ending.reason;
   }
@@ -224,11 +224,11 @@ export class MemoryLock implements ListableLock {
       call: options.call,
     }, {
       release: () => {
-        if (!turn.isCurrent) return Promise.resolve({ state: "gone", reason: "stolen" });
+        if (!turn.isCurrent) return { state: "gone", reason: "stolen" };
         held.delete(lease);
         if (held.size === 0) this.#held.delete(name);
         turn.end();
-        return Promise.resolve({ state: "released" });
+        return { state: "released" };
       },
     })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
     const held = this.#held.get(name) ?? new LinkedSet();

@@ -31,7 +31,6 @@ import { abortable, deadlineMs, type Instant, pause } from "../core/time/clock.t
 import type { LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 import type {
-  Grant,
   LeaseActions,
   LeaseRequest,
   ReleaseAnswer,
@@ -48,7 +47,6 @@ import {
   type AskAnswer,
   type AskMode,
   type Queued,
-  type Refused,
   TOMBSTONE_MS,
 } from "./protocol/wire.ts";
 import type { AskTurn, CommandWindow } from "./protocol/command_window.ts";
@@ -96,7 +94,7 @@ export interface OwnerTurn {
 }
 
 /**
- * One call. Its phase changes by these events; in any other phase an event does not change it:
+ * One call. Its phase changes by these events, and by no others:
  *
  * | event                            | from                    | to                                 |
  * | -------------------------------- | ----------------------- | ---------------------------------- |
@@ -109,8 +107,7 @@ export interface OwnerTurn {
  * | a lease is opened, or refused    | asking                  | over                               |
  *
  * In brackets is what the answer to the current ask is worth: _outdated_, it counts, but another ask must
- * follow; _void_, a grant in it was stolen since. A grant message is stronger than the answer under way,
- * which then decides nothing. Errors, an abort and disposal end the call in any phase.
+ * follow; _void_, a grant in it was stolen since. After a grant message the answer under way decides nothing.
  */
 export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly keys: LockKeys;
@@ -136,6 +133,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #endedBy: LockError | null = null;
   /** Ends the current wait of the call, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
+  /** Ends the wait for the answer to the current ask, when the budget is used up. */
+  #fail: ((error: unknown) => void) | null = null;
   #lastReport: WaitInfo = {};
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
@@ -216,21 +215,25 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#context.ended.throwIfAborted();
   }
 
-  // Asking: one ask at a time, so that the queue of an offline client cannot grow. There is one exception: a
-  // grant message that opens no lease makes the call ask while an ask is unanswered.
+  // Asking: one ask at a time, so that the queue of an offline client cannot grow; except after a grant message
+  // that opens no lease.
 
   async #ask(): Promise<void> {
     const window = this.#context.commands.windowOf(this.keys.lock);
     const turn = window.take() ? null : window.askTurn(this.#budget.outageSinceMs);
+    // One wait for the slot and the answer: no event is missed between them.
+    const { promise, resolve, reject } = Promise.withResolvers<AskAnswer | void>();
+    this.#wake = resolve;
+    this.#fail = reject;
     let answer: AskAnswer | void;
     try {
-      // One wait for the slot and the answer: no event is missed between them.
       const answering = this.#firstSent !== null && this.#terms.call !== undefined
         ? this.#sendOutside(window, turn)
         : turn === null
         ? this.#send(window)
         : this.#sendInTurn(window, turn);
-      answer = await this.#unlessChanged(answering);
+      answering.then(resolve, reject);
+      answer = await promise;
     } catch (error) {
       this.#throwIfEnded();
       this.#budget.judge(error);
@@ -269,19 +272,21 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
     this.#answerWorth = "valid"; // the answer knows of everything that happened before
-    const answered = commands.ask(this, window, sent, lastMomentMs).then((answer) => {
+    const endTimer = this.#budget.timeAnswer(this.#fail!);
+    return commands.ask(this, window, sent, lastMomentMs).then((answer) => {
+      endTimer(false);
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
-      this.#countAnswer();
+      if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
       this.#learn(answer);
       return answer.state === "late" ? this.#onLate(answer, window, sent) : answer;
     }, (error) => {
+      endTimer(true);
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
-      this.#countAnswer();
+      if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
       throw error;
     });
-    return this.#budget.settle(answered);
   }
 
   /** Notes what an answer says about the call, and about earlier leases, even if the call has ended. */
@@ -304,10 +309,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (this.mode !== "steal") waiters.onAnsweredGrant(this, answer.otherWaiters);
   }
 
-  #countAnswer(): void {
-    if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
-  }
-
   #onAnswer(answer: AskAnswer, sent: AskSent): void {
     // A grant may be too late for a lease: it uses up the budget, or the call would ask forever.
     if (answer.state !== "granted") this.#budget.answered();
@@ -318,7 +319,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       case "queued":
         return this.#enqueue(answer, sent);
       case "held":
-        return this.#refuse(answer);
+        if (this.mode === "try") {
+          this.#terms.onWait?.({ waiters: answer.waiters, ...remaining(answer.leftMs) });
+        }
+        return this.#enter("over");
       case "ended":
         throw new LockError(
           `Cannot acquire lock ${JSON.stringify(this.#terms.name)}: the call has left it`,
@@ -330,31 +334,21 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /**
-   * The server got the ask too late and did nothing. It answers, so this is no outage. The first time the call
-   * asks again at once, unless a later ask was sent: it has kept its slot, so that no later call comes
-   * before it. After that it pauses, as another ask would not help a server or a process that is behind.
+   * The first time the call asks again at once, unless a later ask was sent: it has kept its slot, so that no
+   * later call comes before it. After that it pauses: another ask would not help a server that is behind.
    */
-  #onLate(
-    answer: AskAnswer,
-    window: CommandWindow,
-    sent: AskSent,
-  ): AskAnswer | Promise<AskAnswer> {
+  #onLate(late: AskAnswer, window: CommandWindow, sent: AskSent): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
     this.#lateAsks++;
     const asksAgain = this.#lateAsks === 1 && sent === this.#sent && this.#phase === "asking";
     if (asksAgain && this.isWanted) return this.#send(window);
     window.free(true);
-    return answer;
+    return late;
   }
 
   #tooLate(): LockError {
     const late = `${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`;
     return this.#budget.unavailable(new Error(`Each of the last ${late}`));
-  }
-
-  #refuse({ waiters, leftMs }: Refused): void {
-    if (this.mode === "try") this.#terms.onWait?.({ waiters, ...remaining(leftMs) });
-    this.#enter("over");
   }
 
   // Waiting in the queue.
@@ -378,10 +372,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (this.#joinsOutage) this.#continueOutage();
   }
 
-  /**
-   * The outage that another call has found began when the server fell silent, but not before this call.
-   * At least `ASK_LIFE_MS` of the budget is left, so that an answer has the time to arrive.
-   */
+  /** The outage began when the server fell silent. Some of the budget is left, for an answer to arrive. */
   #continueOutage(): void {
     this.#joinsOutage = false;
     const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
@@ -436,7 +427,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#wake?.();
   }
 
-  /** Ends the call in favour of one that takes over what its owner id holds: the clean-up keeps the lock. */
+  /** Ends the call in favour of one that takes over what its owner id holds. */
   end(error: LockError): void {
     this.#endedBy = error;
     this.#keepsLock = true;
@@ -478,18 +469,27 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (this.#terms.autoRenew && hasTime) this.#open(sent, startMs, claimMs, fencingToken);
   }
 
-  /**
-   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, or was stolen
-   * or taken over since, the call asks again as the same owner.
-   */
+  /** Opens a lease. If the grant is over already, or was stolen or taken over since, the call asks again. */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     const { engine, held } = this.#context;
     if (held.hasLater(this.keys.lock, this, fencingToken)) return;
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
-    const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
-    const times = { sent, startMs, ttlMs, validMs };
-    const grant: Grant = { ...this.#terms, mode: this.leaseMode, fencingToken, ...times };
-    const lease = engine.open(grant, this);
+    const { name, ownerId, autoRenew, maxHoldMs, outlivesDisposal, call } = this.#terms;
+    const ttlMs = outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
+    const lease = engine.open({
+      name,
+      ownerId,
+      mode: this.leaseMode,
+      fencingToken,
+      sent,
+      startMs,
+      ttlMs,
+      validMs,
+      autoRenew,
+      maxHoldMs,
+      outlivesDisposal,
+      call,
+    }, this);
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
@@ -503,15 +503,11 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#lease?.lose("stolen");
   }
 
-  // Renewal and release, when the engine says so.
   renew(ttlMs: number, request: LeaseRequest): Promise<RenewAnswer> {
     return this.#context.commands.renew(this.keys, this.value, ttlMs, request);
   }
 
-  /**
-   * If the first release is answered "gone", but an earlier copy of it may have released the lock, that is
-   * reported as unknown: the client may have sent it twice.
-   */
+  /** The first release is answered "unknown" instead of "gone" if an earlier copy may have released the lock. */
   release(isLost: boolean, request: LeaseRequest): Promise<ReleaseAnswer> {
     const { commands, engine: { clock }, held, waiters } = this.#context;
     const { lock } = this.keys;
@@ -562,7 +558,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   async #leaveAtLast(): Promise<void> {
     const { engine: { clock, stopped }, commands, held } = this.#context;
     const { ownerId, outlivesDisposal } = this.#terms;
-    // The answers tell whether to leave. And an offline client would get one more command for its queue.
+    // The answers tell whether to leave.
     await abortable(this.#answered(), stopped);
     if (!this.#isKnown && !this.#isUnclean) return;
     const untilMs = clock.now() + this.ttlMs + TOMBSTONE_MS;
@@ -588,7 +584,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return this.#whenAnswered.promise;
   }
 
-  /** Resolves when each ask of this call, which has ended, is answered or has failed, and its clean-up is over. */
+  /** Resolves when each ask of this call is answered or has failed, and its clean-up is over. */
   async quiet(): Promise<void> {
     await this.#answered();
     await this.#cleaning;

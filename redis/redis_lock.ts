@@ -203,7 +203,6 @@ export class RedisLock implements AttachableLock, ListableLock {
     return await this.#calls.attach(name, { ...read, ownerId });
   }
 
-  /** Makes a call that asks for the lock. Its arguments have been checked. Sends nothing. */
   #begin(
     name: string,
     options: AttachableAcquireOptions & Traced,
@@ -277,7 +276,6 @@ export class RedisLock implements AttachableLock, ListableLock {
     return await this.#calls.steal(name, read);
   }
 
-  /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
   async #stealNow(name: string, options: AttachableAcquireOptions & Traced): Promise<Lease> {
     const keys = this.#keys(name);
     const signal = this.#lifetime.ended;
@@ -339,7 +337,6 @@ export class RedisLock implements AttachableLock, ListableLock {
     }
   }
 
-  /** Queries until there is an answer, or the budget or its signal ends that. */
   async #ask(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     const { signal } = budget;
     let withdraw = () => {};

@@ -95,7 +95,6 @@ export interface AcquisitionTerms extends Traced, Pick<AcquireOptions, "maxHoldM
   readonly withinMs: number;
 }
 
-/** One call, and the lease that it gets. */
 export class Acquisition implements LeaseActions, ChangeListener {
   readonly #context: CallContext;
   readonly #terms: AcquisitionTerms;
@@ -192,9 +191,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   /**
-   * Creates our znode, and reads the queue in the same tick: a session's requests are executed in order, so
-   * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
-   * znode of its heartbeat.
+   * Creates our znode, and that of the session's first heartbeat. A session's requests are executed in order, so
+   * what is read in the same tick takes account of our znode.
    *
    * @returns A listing. Behind other calls of this instance, unless it is a shared one behind few: if there is
    * an `onWait`, the lock's znode, which tells the position; else `null`.
@@ -236,11 +234,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     }
   }
 
-  /**
-   * Recovers from a failed create: creates the lock's znode if that was missing, or searches for our
-   * znode if the create may have been executed. Afterwards `isCreated` tells whether the create must be
-   * sent again. Throws the error of the create if neither applies.
-   */
+  /** Recovers from a failed create, or throws its error. Then `isCreated` tells whether it must be sent again. */
   async #recoverCreate(znode: OwnZnode, error: unknown): Promise<void> {
     const { session, queue } = znode;
     const budget = this.#budget;
@@ -274,12 +268,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   /**
-   * Does not wait for a holder. If a blocker is the znode of an `acquire()`, the lock is held or other callers
-   * wait for it, and the result is `false` at once.
-   *
-   * If all blockers are `tryAcquire()` znodes, the first of them either holds the lock or is about
-   * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
-   * one that is older than 100 ms is taken for the holder's.
+   * If all blockers are `tryAcquire()` znodes, the first of them either holds the lock or is about to be deleted.
+   * Its age decides: a failed one is deleted at once, so one that is older than 100 ms is the holder's.
    */
   async #tryWin(znode: OwnZnode, seen: QueueView): Promise<boolean> {
     const enteredMs = this.#clock.now();
@@ -307,8 +297,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const { name, label, maxHoldMs, call } = this.#terms;
     const { session } = znode;
     const budget = this.#budget;
-    // Sends nothing while the watch is set. It is lost with its connection, and then nothing tells us that
-    // our znode was deleted, and another client was granted the lock.
+    // Sends nothing while the watch is set. It is lost with its connection.
     const watch = () => session.ask(budget, () => znode.watch());
     if (znode.fencingToken === null) await watch();
     // The heartbeat's znode was created together with ours, unless there was an outage.
@@ -316,8 +305,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
       await budget.ask(async () => void await session.prepareHeartbeat());
       await watch();
     }
-    // A waiter sends no writes, so after a long wait the session must be proven again. The write comes
-    // before the read: then a server that lags behind the ensemble knows of a delete.
+    // The write comes before the read: then a server that lags behind the ensemble knows of a delete.
     while (!session.isProvenRecently) {
       await budget.ask(() => session.sendHeartbeat());
       await watch();
@@ -368,10 +356,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     return "session-expired";
   }
 
-  /**
-   * Our znode was deleted, or its watch was not set yet or is lost with its connection: sets the watch, unless
-   * it is set. The lease is lost if the znode is deleted. Never rejects.
-   */
+  /** Sets the watch of our znode, unless it is set. The lease is lost if the znode is deleted. Never rejects. */
   async onChange(): Promise<void> {
     const znode = this.#heldZnode!;
     // If this fails, the next heartbeat tries again.
@@ -412,11 +397,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     return znode.delete(sessions);
   }
 
-  /**
-   * Tries in the background to delete a znode of ours, until it is gone or the engine is closed.
-   *
-   * @param deleting The first attempt.
-   */
+  /** @param deleting The first attempt. */
   #deleteInBackground(znode: OwnZnode, deleting = this.#delete(znode)): void {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {

@@ -82,20 +82,29 @@ async function countRun(
   return costs;
 }
 
-/** The median of the bytes that this process allocates for a cycle of acquire and release. */
+/** How much is run in order to count bytes. */
+export interface BytesWorkload {
+  /** How many cycles are in flight. */
+  readonly calls: number;
+  readonly cycles: number;
+  readonly rounds: number;
+}
+
+/** A cycle of acquire and release. The name of the lock is always the same for an index. */
+export function lockCycle(lock: RedisLock): (index: number) => Promise<unknown> {
+  return async (index) => await (await lock.acquire(`bytes:${index}`)).release();
+}
+
+/** The median of the bytes that this process allocates for a cycle. Each cycle in flight has its own index. */
 export async function bytesPerCycle(
-  lock: RedisLock,
-  { calls, cycles, rounds }: {
-    readonly calls: number;
-    readonly cycles: number;
-    readonly rounds: number;
-  },
+  cycle: (index: number) => Promise<unknown>,
+  { calls, cycles, rounds }: BytesWorkload,
 ): Promise<number> {
   const bytes: number[] = [];
   for (let round = 0; round < rounds; round++) {
     let left = cycles;
     const lane = async (index: number) => {
-      while (left-- > 0) await (await lock.acquire(`bytes:${index}`)).release();
+      while (left-- > 0) await cycle(index);
     };
     const { allocatedBytes } = await measured(async () => {
       await Promise.all(Array.from({ length: calls }, (_, index) => lane(index)));

@@ -75,14 +75,15 @@ export function readTable<Options extends object, Table extends OptionTable<Opti
     );
   }
   refuseUnknown(where, options, table);
-  const read: Record<string, unknown> = {};
-  for (const name of Object.keys(table)) { // in each call: so it makes no call for what is left out
+  let rows = tables.get(table); // in each call: so it makes no call for what is left out
+  if (rows === undefined) tables.set(table, rows = rowsOf(table));
+  const read: Record<string, unknown> = { ...rows.defaults };
+  for (const name of rows.names) {
     const rule = table[name as keyof Options];
     const isForeign = Object.hasOwn(Object.prototype, name) && !Object.hasOwn(options, name);
     const value = isForeign ? undefined : options[name as keyof Options] as unknown;
     if (value === undefined) {
       if (rule.isRequired) rule.check(`'${name}'`, value);
-      read[name] = rule.default;
       continue;
     }
     const own = Array.isArray(value) ? [...value] : value;
@@ -90,6 +91,16 @@ export function readTable<Options extends object, Table extends OptionTable<Opti
     read[name] = typeof own === "function" ? own.bind(options) : own;
   }
   return read as ReadOptions<Options, Table>;
+}
+
+/** The names and defaults of each table. To copy the defaults costs less than to set them one by one. */
+const tables = new WeakMap<object, ReturnType<typeof rowsOf>>();
+
+function rowsOf(table: Readonly<Record<string, Rule>>) {
+  const names = Object.keys(table);
+  const defaults: Record<string, unknown> = {};
+  for (const name of names) defaults[name] = table[name]!.default;
+  return { names, defaults };
 }
 
 function refuseUnknown(where: string, options: object, table: object): void {
@@ -120,31 +131,32 @@ export function required(check: Rule["check"]): Rule<undefined> {
   return { default: undefined, isRequired: true, check };
 }
 
-function typed<Default>(
-  must: string,
-  isRight: (value: unknown) => boolean,
-  otherwise: Default,
-): Rule<Default> {
-  return {
-    default: otherwise,
-    check: (what, value) => {
-      if (!isRight(value)) throw new TypeError(badValue(what, must, describe(value)));
-    },
+function checkOf(type: "boolean" | "function"): Rule["check"] {
+  return (what, value) => {
+    // deno-lint-ignore valid-typeof -- the names of types come from here
+    if (typeof value === type) return;
+    throw new TypeError(badValue(what, `a ${type}`, describe(value)));
   };
 }
 
 export function flag<Default extends boolean | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
-  return typed("a boolean", (value) => typeof value === "boolean", otherwise as Default);
+  return { default: otherwise as Default, check: checkOf("boolean") };
 }
 
 export function callback<Default = undefined>(otherwise?: Default): Rule<Default> {
-  return typed("a function", (value) => typeof value === "function", otherwise as Default);
+  return { default: otherwise as Default, check: checkOf("function") };
 }
 
 export function signal(): Rule<undefined> {
-  return typed("an AbortSignal", (value) => value instanceof AbortSignal, undefined);
+  return {
+    default: undefined,
+    check: (what, value) => {
+      if (value instanceof AbortSignal) return;
+      throw new TypeError(badValue(what, "an AbortSignal", describe(value)));
+    },
+  };
 }
 
 export function oneOf<const Value, const Default extends Value | undefined = undefined>(

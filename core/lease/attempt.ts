@@ -71,7 +71,7 @@ export class Attempt implements LeaseRequest {
   }
 
   /**
-   * Resolves as `answer`, the result of the request, which never rejects; or with `otherwise` when the time is
+   * Resolves as `answer`, the result of the request; or with `otherwise` if that rejects, or when the time is
    * over.
    */
   settle<T>(answer: Promise<T>, otherwise: T): Promise<T> {
@@ -85,6 +85,9 @@ export class Attempt implements LeaseRequest {
     answer.then((value) => {
       this.#cancelTimer?.();
       resolve(value);
+    }, () => {
+      this.#cancelTimer?.();
+      resolve(otherwise);
     });
     return promise;
   }

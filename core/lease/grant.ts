@@ -74,11 +74,11 @@ export interface LeaseActions {
    */
   renew?(ttlMs: number, request: LeaseRequest): Promise<RenewAnswer>;
   /**
-   * Releases the lock if this lease still holds it.
+   * Releases the lock if this lease still holds it. Answers at once if that needs no service.
    *
    * @param isLost Whether nobody has asked for the release: it cleans up after a loss.
    */
-  release(isLost: boolean, request: LeaseRequest): Promise<ReleaseAnswer>;
+  release(isLost: boolean, request: LeaseRequest): ReleaseAnswer | Promise<ReleaseAnswer>;
   /**
    * Called when the deadline is over, by strategies where this ends more than the one lease
    * (ZooKeeper: the session and all its leases). Returns the reason of the loss. Without this

@@ -62,7 +62,6 @@ const BURST_MS = 100;
 const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
-const noAnswer = () => NO_ANSWER;
 
 /** The pause in ms before a retry, shortened at random so that processes do not retry in step. */
 function retryDelayMs(ttlMs: number): number {
@@ -200,9 +199,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
 
   /**
-   * The service has answered a request that was sent at `sent`, a renewal or a heartbeat: the lease has
-   * `validMs` left from then. The deadline never becomes earlier, for the answer may be a late one. A
-   * lost lease stays lost.
+   * The answer to a request that was sent at `sent`: the lease has `validMs` left from then. The deadline never
+   * becomes earlier, for the answer may be a late one.
    */
   extend(sent: Instant, validMs: number, ttlMs: number = this.#ttlMs): void {
     if (!this.#checkLive()) return;
@@ -236,9 +234,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Whether the last answer still proves the lease. After a suspension of the process it does not: the
-   * monotonic clock stood still, the TTL on the server went on (invariant 7). Then this also sends a
-   * renewal, unless one is under way: its answer proves the lease.
+   * Whether the last answer still proves the lease (invariant 7). If not, this also sends a renewal, unless one
+   * is under way: its answer proves the lease.
    */
   #checkProven(): boolean {
     if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
@@ -307,9 +304,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Sets when the next renewal is due: when two thirds of the granted time are left. It is late when one
-   * third is left. After a `renew()` with a longer TTL the deadline is later, and so are both. With
-   * `watchEveryMs` the renewal is due that long after the newest answered request was sent.
+   * The next renewal is due when two thirds of the granted time are left, and late when one third is. With
+   * `watchEveryMs` it is due that long after the newest answered request was sent.
    */
   #planRenewal(sent: Instant, validMs: number): void {
     const { ttlMs, watchEveryMs, autoRenew } = this.#grant;
@@ -320,11 +316,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     this.#lateMs = endMs === Infinity ? Infinity : endMs - thirdMs;
   }
 
-  /**
-   * Sends one renewal, now or in its turn: before those of leases that end later. Resolves after its answer, or
-   * without one when the attempt has lasted too long; with true if the answer was "held". An answer that comes
-   * later is still handled.
-   */
+  /** Resolves with true if the answer was "held". An answer that comes after its attempt is still handled. */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
     const grantedMs = Math.min(this.#grant.ttlMs, Math.max(this.#grant.validMs, this.#validMs));
@@ -359,10 +351,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     outside(() => void this.#sendRenewal(ttlMs));
   }
 
-  /**
-   * Whether a renewal that is sent now will be answered before the deadline. If more leases wait than can be
-   * renewed in time, those that cannot be saved must not cost others their turn, one by one.
-   */
+  /** Leases that cannot be renewed in time must not cost others their turn, one by one. */
   #canBeSaved(): boolean {
     const { clock, answerMs } = this.#context;
     const neededMs = Math.max(Math.min(this.#validMs / 50, MAX_HOPELESS_MS), 2 * answerMs);
@@ -405,11 +394,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     this.#cleanUp();
   }
 
-  /**
-   * Ends the lease for its holder, because the strategy instance is disposed. The lock is kept until it is
-   * released, unless the lease outlives the instance: then it is lost here, and stays on the server. Resolves
-   * when the lock is no longer kept.
-   */
+  /** Ends the lease for its holder at disposal. Resolves when the lock is no longer kept. */
   keep(): Promise<void> {
     this.#checkLive();
     if (this.#state !== "held") return Promise.resolve();
@@ -450,10 +435,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     await this.#releasing?.catch(() => {});
   }
 
-  /**
-   * Sends releases until one is answered, at most until the deadline. The renewal under way goes first.
-   * Resolves with true if the lease was ours until `release()` was called.
-   */
+  /** Resolves with true if the lease was ours until `release()` was called. */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background, stopped } = this.#context;
     this.#state = "releasing";
@@ -508,18 +490,15 @@ export class ManagedLease implements Lease, ScheduledLease {
     });
   }
 
-  /**
-   * Sends one release: if somebody waits for it, before the renewals that wait for their turn, else after them,
-   * so that lost leases do not cost others their time. Without an answer in time the result is "unknown".
-   */
-  #sendRelease(leftMs: number, isLost: boolean): Promise<ReleaseAnswer> {
+  /** Of the requests that wait for their turn, one that somebody waits for goes first, a clean-up last. */
+  #sendRelease(leftMs: number, isLost: boolean): ReleaseAnswer | Promise<ReleaseAnswer> {
     const { clock } = this.#context;
     const attempt = new Attempt(clock, this.#grant.ttlMs, isLost ? Infinity : 0, leftMs);
     try {
-      const released = this.#actions.release(isLost, attempt).catch(noAnswer);
-      return attempt.settle(released, NO_ANSWER);
+      const answer = this.#actions.release(isLost, attempt);
+      return answer instanceof Promise ? attempt.settle(answer, NO_ANSWER) : answer;
     } catch {
-      return Promise.resolve(NO_ANSWER);
+      return NO_ANSWER;
     }
   }
 

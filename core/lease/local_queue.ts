@@ -85,7 +85,7 @@ export interface Turn {
   end(): boolean;
 }
 
-/** A queue per name. A name that has no turn and no waiters uses no memory. */
+/** A queue per name. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
   readonly #clock: Clock;
@@ -232,7 +232,6 @@ export class LocalQueue {
     return turn;
   }
 
-  /** Gives turns to the first waiters as far as they fit, a batch in each step. */
   #admit(line: Line): void {
     if (this.#isEnding) return;
     for (let i = 0; i < MAX_BATCH; i++) {

@@ -5,7 +5,7 @@
  * @module
  */
 import { unwatchAbort, watchAbort } from "./abort_watch.ts";
-import { type Cancel, type Clock, pause } from "./clock.ts";
+import { type Clock, pause } from "./clock.ts";
 import { LockSetupError, LockUnavailableError } from "../contract/errors.ts";
 
 /** Pause in ms before a failed request is sent again. */
@@ -121,55 +121,64 @@ export class OutageBudget {
    * settling `request`.
    */
   settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
-    const { clock, unavailableAfterMs, client } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const startMs = clock.now();
-    let answerMs = startMs;
-    // No outage: the event loop was blocked for so long, or others were answered.
-    const skip = (blockedMs: number) => {
-      const othersMs = Math.max(0, (client?.lastAnswerMs ?? answerMs) - answerMs);
-      answerMs += othersMs;
-      this.#skip(Math.max(blockedMs, othersMs));
-    };
-    const step = (nowMs: number): Cancel => {
-      const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
-      return clock.schedule(() => {
-        const thenMs = clock.now();
-        skip(thenMs - nowMs - delayMs);
-        if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
-        else fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
-      }, delayMs);
-    };
-    this.outageSinceMs ??= startMs;
-    let cancel = step(startMs);
-    const listener = { onAborted: () => fail(signal!.reason) };
-    const end = () => {
-      cancel();
+    const fail = (error: unknown, hasFailed = false) => {
+      endTimer(hasFailed);
       if (signal !== undefined) unwatchAbort(signal, listener);
-    };
-    const fail = (error: unknown) => {
-      end();
       reject(error);
     };
+    const endTimer = this.timeAnswer(fail);
+    const listener = { onAborted: () => fail(signal!.reason) };
     if (signal !== undefined) watchAbort(signal, listener);
     request.then((answer) => {
-      end();
+      endTimer(false);
+      if (signal !== undefined) unwatchAbort(signal, listener);
       resolve(answer);
-    }, (error) => {
-      skip(0);
-      fail(error);
-    });
+    }, (error) => fail(error, true));
     if (signal?.aborted) listener.onAborted();
     return promise;
   }
 
-  #leftMs(nowMs: number): number {
-    return (this.outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
+  /**
+   * Times the wait for the answer to a request that was just sent. Calls `onOver` with the last failure of this
+   * outage, or an error, when the budget is used up. The caller must call the returned function when the request
+   * is answered, or has failed.
+   */
+  timeAnswer(onOver: (error: unknown) => void): (hasFailed: boolean) => void {
+    const { clock, unavailableAfterMs } = this.#options;
+    let stepMs = clock.now();
+    let answerMs = stepMs;
+    this.outageSinceMs ??= stepMs;
+    const spentMs = stepMs - this.outageSinceMs;
+    let delayMs = Math.min(unavailableAfterMs - spentMs, unavailableAfterMs / STEPS);
+    const onStep = () => {
+      const nowMs = clock.now();
+      answerMs = this.#skip(nowMs - stepMs - Math.max(0, delayMs), answerMs);
+      const leftMs = (this.outageSinceMs ?? nowMs) + unavailableAfterMs - nowMs;
+      if (leftMs <= 0) return onOver(this.#lastFailure ?? new NoAnswerError("No answer in time"));
+      stepMs = nowMs;
+      delayMs = Math.min(leftMs, unavailableAfterMs / STEPS);
+      cancel = clock.schedule(onStep, delayMs);
+    };
+    let cancel = clock.schedule(onStep, delayMs);
+    return (hasFailed) => {
+      cancel();
+      if (hasFailed) this.#skip(0, answerMs);
+    };
   }
 
-  #skip(durationMs: number): void {
-    if (this.outageSinceMs === null || durationMs <= 0) return;
-    this.outageSinceMs = Math.min(this.outageSinceMs + durationMs, this.#options.clock.now());
+  /**
+   * Time that is no outage does not count: while the event loop was blocked, or others were answered. Returns
+   * the last answer, which came at `answerMs` before.
+   */
+  #skip(blockedMs: number, answerMs: number): number {
+    const { clock, client } = this.#options;
+    const lastMs = Math.max(answerMs, client?.lastAnswerMs ?? answerMs);
+    const skippedMs = Math.max(blockedMs, lastMs - answerMs);
+    if (this.outageSinceMs !== null && skippedMs > 0) {
+      this.outageSinceMs = Math.min(this.outageSinceMs + skippedMs, clock.now());
+    }
+    return lastMs;
   }
 
   /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */
@@ -181,8 +190,7 @@ export class OutageBudget {
   }
 
   /**
-   * Decides after a failure whether the caller may try again: else throws. The caller must check its signal,
-   * and pause before it tries.
+   * Throws unless the caller may try again. It must check its signal, and pause, before it does.
    *
    * @param sentMs When the failed request was sent, in monotonic ms.
    */

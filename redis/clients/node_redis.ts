@@ -149,7 +149,7 @@ function adaptClient(client: NodeRedisClient): RedisClient {
   const watch = new ConnectionWatch(() => client.isOpen ?? true);
   watchClient(client, watch);
   return adapterOf(watch, {
-    send: (command, args) => client.sendCommand([command, ...args], NO_TIMEOUT),
+    send: (command, args) => client.sendCommand([command].concat(args), NO_TIMEOUT),
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     cluster: false,
@@ -162,8 +162,8 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
   return adapterOf(watch, {
     send(command, args, key) {
       // Without a key the client would ask all masters and warn that it cannot merge their replies.
-      if (key === "") return anyMaster(cluster).sendCommand([command, ...args]);
-      return cluster.sendCommand(key, false, [command, ...args]);
+      if (key === "") return anyMaster(cluster).sendCommand([command].concat(args));
+      return cluster.sendCommand(key, false, [command].concat(args));
     },
     // Nodes forward published messages to each other, so any node serves.
     subscribe: (channel, onMessage, onGap) =>
@@ -173,7 +173,7 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
     primaries: async () => {
       const clients = cluster.masters.map((node) => cluster.nodeClient(node));
       return (await Promise.all(clients)).map((client) => ({
-        send: (command, args) => client.sendCommand([command, ...args]),
+        send: (command, args) => client.sendCommand([command].concat(args)),
       }));
     },
   });

@@ -74,10 +74,7 @@ export class Waiters implements InboxListener {
     this.inbox.open();
   }
 
-  /**
-   * Compares the server's queue with the waiters here. Grants whose messages were lost, and waiters
-   * that the server has lost, show as a difference. Without one nobody else needs to ask.
-   */
+  /** Grants whose messages were lost, and waiters that the server has lost, show as a difference. */
   #compare(room: WaitingRoom, lockKey: string, { inboxWaiters, ownHolder }: Queued): void {
     if (ownHolder === null) return room.compare(inboxWaiters);
     const holder = this.#waiterOf(lockKey, ownHolder);
@@ -92,10 +89,7 @@ export class Waiters implements InboxListener {
     this.#rooms.get(lockKey)?.askNow();
   }
 
-  /**
-   * A call was granted the lock by an answer. If the server knows fewer of the others that wait here, it has
-   * lost its queue: all of them ask, to be back before new callers.
-   */
+  /** If the server knows fewer of the others that wait here, all of them ask, to be back before new callers. */
   onAnsweredGrant(waiter: Waiter, otherWaiters: number): void {
     const room = this.#rooms.get(waiter.keys.lock);
     room?.compare(otherWaiters + (room.waiters.has(waiter) ? 1 : 0));
@@ -110,10 +104,7 @@ export class Waiters implements InboxListener {
     return cluster ? null : this.#rooms.get(lock)?.clockMapping(epoch) ?? null;
   }
 
-  /**
-   * Makes the other queued calls for a lock ask, after one of them found that Redis is unavailable: each
-   * call fails by its own ask only.
-   */
+  /** Makes the other queued calls for a lock ask: each call fails by its own ask only. */
   reportOutage(waiter: Waiter): void {
     const room = this.#rooms.get(waiter.keys.lock);
     if (room?.waiters.has(waiter)) room.onOutage();

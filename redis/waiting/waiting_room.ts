@@ -107,9 +107,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Adds a waiter, or keeps it, after each answer that it is in the server's queue. Sets the timer.
-   * Returns whether the waiter has asked again on behalf of all waiters here: then its answer shows
-   * whether the server knows them.
+   * Adds a waiter, or keeps it, after each answer that it is in the server's queue. Returns whether it has asked
+   * on behalf of all waiters here.
    */
   enqueue(waiter: Waiter, answer: Queued, mapping: ClockMapping): boolean {
     this.#mapping = mapping;
@@ -144,7 +143,7 @@ export class WaitingRoom {
     this.askNow();
   }
 
-  /** Makes the foremost waiter ask now: messages may be lost. Its answer shows what is missing. */
+  /** Makes the foremost waiter ask now: messages may be lost. */
   askNow(): void {
     this.waiters.first?.onAskDue();
   }

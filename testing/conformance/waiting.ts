@@ -235,6 +235,10 @@ export function waitingSuite(harness: Harness): void {
       if (harness.knowsWaitersOfTry) {
         assertEquals([infos[0]!.position, infos[0]!.waiters], [undefined, 1]);
       }
+      infos.length = 0;
+      assertEquals(await a.tryAcquire("n", { onWait }), null);
+      const told = infos.map(({ position, waiters }) => [position, waiters]);
+      assertEquals(told, [[undefined, 1]], "the waiters of its own instance are always known");
       await _held.release();
       await (await within("the waiter is granted", waiting.lease)).release();
     },

@@ -20,9 +20,13 @@ async function main({ spec }: CandidateOptions): Promise<void> {
   const stop = new AbortController();
   inputEnd().then(() => stop.abort());
   let token = "";
-  // After a freeze, the timer may run right before that of the loss: so the turn before the last one counts.
-  let [turnUs, lastUs] = [nowUs(), nowUs()];
-  const turns = setInterval(() => [turnUs, lastUs] = [lastUs, nowUs()], CLAIM_EVERY_MS / 2);
+  // After a freeze, the timer may run twice right before that of the loss, which is overdue, too: in the round
+  // of timers that was frozen, and in the next one. So the turn before the last two counts.
+  const turnsUs = [nowUs(), nowUs(), nowUs()];
+  const turns = setInterval(() => {
+    turnsUs.shift();
+    turnsUs.push(nowUs());
+  }, CLAIM_EVERY_MS / 2);
   await lead(client.lock, "main", async (lease, signal) => {
     while (!signal.aborted) {
       // The clock is read first: a suspension in between makes the claim shorter, not longer.
@@ -39,7 +43,7 @@ async function main({ spec }: CandidateOptions): Promise<void> {
       const reason = isLost && change.reason instanceof LeaseLostError
         ? change.reason.reason
         : "ended";
-      tell({ what: change.state, token, ...isLost ? { reason, turnUs } : {} });
+      tell({ what: change.state, token, ...isLost ? { reason, turnUs: turnsUs[0]! } : {} });
     },
   });
   clearInterval(turns);

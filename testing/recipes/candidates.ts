@@ -22,7 +22,7 @@ export interface CandidateReport {
   readonly untilUs?: number;
   /** Why it was lost. */
   readonly reason?: string;
-  /** When, before a loss, a short timer of the process has run for the last time but one. */
+  /** When, before a loss, a short timer of the process has run for the last time but two. */
   readonly turnUs?: number;
 }
 

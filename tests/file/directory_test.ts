@@ -1,10 +1,13 @@
 /**
  * The directory of `FileLock`: its default, its owner and mode, and links in it.
  */
+import { dirname } from "node:path";
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { LockDirectory, lockPath } from "../../file/lock_directory.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
+import type { FileInfo, FileSystem } from "../../file/system/port.ts";
+import { checkTrusted } from "../../file/trust.ts";
 import { LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { asNobody, asRoot, attempt, NOBODY } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
@@ -127,6 +130,22 @@ Deno.test("FileLock refuses a directory when others may replace it or one above 
     await Deno.chmod(above, 0o1777);
     await assertAccepted({ dir });
   }
+});
+
+Deno.test("FileLock accepts directories above that this user, root or the owner of / owns, and no others", async () => {
+  await using temp = await temporary();
+  const [user, hostRoot, other] = [1_000, 2_000, 3_000];
+  const fs = chooseFileSystem();
+  const check = (uid: number) => {
+    const owned = (path: string): FileInfo => {
+      const owner = path === "/" ? hostRoot : path === dirname(temp.dir) ? uid : user;
+      return { ...fs.lstat(path), uid: owner };
+    };
+    const system: FileSystem = Object.assign(Object.create(fs), { lstat: owned, uid: () => user });
+    checkTrusted(system, temp.dir);
+  };
+  for (const uid of [user, 0, hostRoot]) check(uid);
+  assertThrows(() => check(other), Error, "belongs to another user (3000)");
 });
 
 Deno.test("FileLock checks the directories above as far as Deno lets it read them", async () => {

@@ -2,6 +2,7 @@
  * The changes that the runtime reports of the files in a directory.
  */
 import { assertEquals } from "@std/assert";
+import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { denoFileSystem } from "../../file/system/deno.ts";
 import type { DirectoryListener } from "../../file/system/port.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
@@ -92,4 +93,23 @@ Deno.test("FileSystem.watch() returns null when the system refuses", async () =>
   assertEquals(watch(`${temp.dir}/missing`, new Notes()), null);
   using _no = withoutWatches();
   assertEquals(watch(temp.dir, new Notes()), null);
+});
+
+Deno.test("DirectoryChanges ends its watch when nobody has waited for a while, also after a wait that began meanwhile", async () => {
+  await using temp = await temporary();
+  const { stat } = denoFileSystem(Deno.version.deno);
+  let ends = 0;
+  const changes = new DirectoryChanges({ stat, watch: () => ({ close: () => ends++ }) }, 10);
+  const { signal } = new AbortController();
+  const first = changes.enter(`${temp.dir}/a`);
+  await changes.next(first, "held", signal);
+  assertEquals(changes.isWatched, true);
+  changes.leave(first);
+  const leftMs = performance.now();
+  const second = changes.enter(`${temp.dir}/a`);
+  await waitUntil("the watch would have ended", () => performance.now() - leftMs > 1_500);
+  assertEquals([changes.isWatched, ends], [true, 0], "somebody waits");
+  changes.leave(second);
+  await waitUntil("the watch ends", () => !changes.isWatched);
+  assertEquals(ends, 1);
 });

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { lockPath } from "../../file/lock_directory.ts";
 import { LockedFile, look, observe, tryLock } from "../../file/locked_file.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
-import type { FileSystem } from "../../file/system/port.ts";
+import type { FileSystem, OpenFile } from "../../file/system/port.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
@@ -100,6 +100,32 @@ Deno.test("tryLock() and observe() give up when the path leads to another file a
     assertThrows(look, Error, "is another one at each look");
     assert(looks >= 1_000 && looks <= 3_000, `${looks} looks`);
   }
+  held.release();
+});
+
+/** A file on a disk that is full after a few more bytes. */
+function onFullDisk(file: OpenFile): OpenFile {
+  return {
+    tryLock: (isExclusive) => file.tryLock(isExclusive),
+    unlock: () => file.unlock(),
+    stat: () => file.stat(),
+    read: (offset, bytes) => file.read(offset, bytes),
+    write: (offset, bytes) => file.write(offset, bytes.subarray(0, 5)),
+    close: () => file.close(),
+  };
+}
+
+Deno.test("tryLock() throws and leaves no file when the disk is full in the middle of its record", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  const full: FileSystem = Object.assign(Object.create(fs), {
+    create: (path: string, mode: number) => onFullDisk(fs.create(path, mode)),
+  });
+  const file = fileIn(temp.dir, full);
+  assertThrows(() => file.tryLock(GREEDY), Error, "Wrote only 5 of");
+  assertEquals([...Deno.readDirSync(temp.dir)], []);
+  const held = fileIn(temp.dir).tryLock(OTHER);
+  assertLocked(held);
   held.release();
 });
 

@@ -4,6 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { LeaseLostError, type RenewalLate } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
+import { type TracedEvents, traceEvents } from "../../testing/core/traced_events.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
@@ -21,7 +22,11 @@ function someTime(): Promise<void> {
   return pause(Math.random() * TTL_MS / 2);
 }
 
-async function run(server: RedisServer, clientName: RedisClientName): Promise<void> {
+async function run(
+  server: RedisServer,
+  clientName: RedisClientName,
+  events: TracedEvents,
+): Promise<void> {
   await using proxy = startProxy(server);
   const url = `redis://${proxy.hostname}:${proxy.port}`;
   const { client, close } = await openRedisClient(clientName, url);
@@ -51,6 +56,12 @@ async function run(server: RedisServer, clientName: RedisClientName): Promise<vo
     assertEquals(signal.reason.reason, "unreachable");
     assertEquals(late.map((event) => event.name), [name], "it was announced once");
     assert(late[0]!.remainingMs > 0 && late[0]!.remainingMs <= TTL_MS / 3);
+    const published = (channel: "renewalLate" | "lost") =>
+      events.of(channel).filter((event) => event.name === name);
+    assertEquals(published("renewalLate").map(({ remainingMs }) => remainingMs), [
+      late[0]!.remainingMs,
+    ]);
+    assertEquals(published("lost").map(({ reason }) => reason), ["unreachable"]);
     if (clientName !== "deno-redis-like") {
       assertEquals(client.epoch, epoch, "the client package still believes in its connection");
     }
@@ -63,6 +74,7 @@ async function run(server: RedisServer, clientName: RedisClientName): Promise<vo
 for (const client of ["node-redis", "ioredis", "deno-redis-like"] as const) {
   Deno.test(`RedisLock × ${client}: a lease is lost at its deadline when the network swallows everything`, async () => {
     await using server = await startRedis();
-    await Promise.all(Array.from({ length: RUNS }, () => run(server, client)));
+    using events = traceEvents();
+    await Promise.all(Array.from({ length: RUNS }, () => run(server, client, events)));
   });
 }

@@ -15,7 +15,7 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { Gate, gated } from "../../testing/redis/gated_client.ts";
 import { warmUp } from "../../testing/redis/memory_check.ts";
-import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, ENDING_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 /** Longer than a stall of a busy machine: then the second call has not given up. */
 const HALF_OUTAGE_MS = scaled(1_500);
@@ -185,6 +185,46 @@ Deno.test("RedisLock.acquire() keeps waiting when another call gives up while it
     lease.throwIfLost();
   } finally {
     await close();
+  }
+});
+
+// The rest of a claim is too short for a lease: the first stall of its holder would lose it.
+Deno.test("RedisLock.acquire() asks again when its grant message comes after half of its claim", async () => {
+  await using server = await startRedis();
+  const near = await openRedisClient("node-redis", server.url);
+  const far = await openRedisClient("node-redis", server.url);
+  const { client, gates } = gated(far.client);
+  const claimMs = ENDING_TTL_MS;
+  try {
+    await using holder = new RedisLock(near.client, { ttlMs: LONG_TTL_MS });
+    await using lock = new RedisLock(client, { ttlMs: claimMs });
+    const held = await holder.acquire("n");
+    let isOver = false;
+    const call = lock.acquire("n").finally(() => isOver = true);
+    await waitUntil("it listens", async () => {
+      return (await server.command("PUBSUB", "CHANNELS", "*") as unknown[]).length === 1;
+    });
+    const [asks, message] = [Promise.withResolvers<void>(), new Gate()];
+    let asked = 0;
+    gates.onRequest = ({ script }) => {
+      if (script !== "ask") return;
+      asked++;
+      return asks.promise;
+    };
+    gates.onMessage = () => message.pass();
+    await held.release();
+    await message.arrived;
+    const grantedMs = performance.now();
+    // One ask at a time: after the one that is held back, only the grant makes the call ask.
+    await waitUntil("it has asked meanwhile", () => asked === 1);
+    await waitUntil("half is over", () => performance.now() - grantedMs > claimMs / 2);
+    message.open();
+    await waitUntil("the message has arrived", () => isOver || asked > 1);
+    assertEquals(isOver, false);
+    asks.resolve();
+    (await within("it is granted", call)).throwIfLost();
+  } finally {
+    await Promise.all([near.close(), far.close()]);
   }
 });
 

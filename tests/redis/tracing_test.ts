@@ -1,11 +1,18 @@
 /**
- * What is published on the channels: a test for each row of `docs/tracing.md`.
+ * What is published on the channels: a test for each row of the first table of `docs/tracing.md`. Those of
+ * the web parts are in `tests/http/tracing_test.ts`.
  */
+import "reflect-metadata";
 import { assertEquals, assertRejects } from "@std/assert";
+import { Injectable, Module } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { ScheduleModule, Timeout } from "@nestjs/schedule";
 import { Redis } from "ioredis";
+import cron from "node-cron";
+import { runCoordinator } from "../../adapters/node_cron.ts";
 import { countCycle } from "../../tools/metrics/call_counter.ts";
 import { FakeClock, FakeLock } from "../../fake/mod.ts";
-import { fetchLock } from "../../http/mod.ts";
+import { LOCKS, RunOnce } from "../../http/nestjs.ts";
 import { openLock } from "../../open/mod.ts";
 import { lead, runOnce } from "../../recipes/mod.ts";
 import { Redlock } from "../../redlock/mod.ts";
@@ -20,10 +27,14 @@ import {
 } from "../../mod.ts";
 import { areCallsTraced, areHoldsTraced } from "../../core/lease/tracing.ts";
 import { type TracedEvents, traceEvents } from "../../testing/core/traced_events.ts";
+import { assertPublished, documentedRows } from "../../testing/core/tracing_tables.ts";
+import { call, openService } from "../../testing/lock_service/lock_service.ts";
+import { decorate } from "../../testing/http/nest_server.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";
 import { play } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** A scene: prepares, then starts to record, and does what the row says. */
 type Scene = (record: () => TracedEvents, locks: FakeLock) => Promise<TracedEvents>;
@@ -37,9 +48,17 @@ async function startWait(locks: FakeLock, options: AcquireOptions = {}) {
   return { lease };
 }
 
-const REASONS: readonly LeaseLostReason[] = [
-  ...["expired", "stolen", "unreachable", "session-expired", "max-hold", "disposed"] as const,
-];
+/** All reasons, for the types know them: one that is missing here is an error of the compiler. */
+const REASONS = Object.keys(
+  {
+    "expired": true,
+    "stolen": true,
+    "unreachable": true,
+    "session-expired": true,
+    "max-hold": true,
+    "disposed": true,
+  } satisfies Record<LeaseLostReason, true>,
+) as LeaseLostReason[];
 
 const SCENES: Readonly<Record<string, Scene>> = {
   "`acquire()` of a free lock": async (record, locks) => {
@@ -197,14 +216,6 @@ const SCENES: Readonly<Record<string, Scene>> = {
       return events;
     },
   ])),
-  "a request to a handler of `fetchLock()`": async (record, locks) => {
-    const handler = fetchLock(locks, { key: "n" })(() => new Response("done"));
-    const events = record();
-    const response = await handler(new Request("http://localhost/"));
-    assertEquals(await response.text(), "done");
-    await waitUntil("the lock is released", () => events.of("release").length > 0);
-    return events;
-  },
   "`request()` of `webLocks()`": async (record, locks) => {
     const events = record();
     await webLocks(locks).request("n", () => {});
@@ -242,6 +253,60 @@ const SCENES: Readonly<Record<string, Scene>> = {
     await lead(locks, "n", () => stop.abort(), { signal: stop.signal, onChange });
     return events;
   },
+  "a run of `@RunOnce()` of NestJS, and the end of its `keepMs`": async (record, locks) => {
+    const events = record();
+    await using _app = await scheduleOnce(locks);
+    await waitUntil("the lock is free again", () => events.of("release").length > 0);
+    return events;
+  },
+  "a run of node-cron by `runCoordinator()`, and the end of its `keepMs`": async (
+    record,
+    locks,
+  ) => {
+    const events = record();
+    const coordinator = runCoordinator(locks, { keepMs: ENDING_TTL_MS });
+    const options = { name: "n", distributed: true, runCoordinator: coordinator };
+    const task = cron.schedule("* * * * * *", () => task.destroy(), options);
+    await waitUntil("the lock is free again", () => events.of("release").length > 0);
+    return events;
+  },
+  "`PUT` of the lock service": (record) =>
+    withServices(async (send) => {
+      const events = record();
+      await send("PUT", 200);
+      return events;
+    }),
+  "`PUT` of the lock service, of a held lock": (record) =>
+    withServices(async (send) => {
+      await send("PUT", 200);
+      const events = record();
+      await send("PUT", 409, { owner: "another" });
+      return events;
+    }),
+  "`PATCH` of the lock service": (record) =>
+    withServices(async (send) => {
+      await send("PUT", 200);
+      const events = record();
+      await send("PATCH", 200);
+      return events;
+    }),
+  "`DELETE` of the lock service": (record) =>
+    withServices(async (send) => {
+      await send("PUT", 200);
+      const events = record();
+      await send("DELETE", 200);
+      assertEquals(events.of("lost")[0]!.reason, "stolen");
+      return events;
+    }),
+  "`DELETE` of the lock service at another server, and the end of the TTL": (record) =>
+    withServices(async (send) => {
+      await send("PUT", 200, { ttlMs: ENDING_TTL_MS });
+      const events = record();
+      await send("DELETE", 200, { server: 1 });
+      await waitUntil("the first lease ends", () => events.of("lost").length > 0);
+      assertEquals(events.of("lost")[0]!.reason, "expired");
+      return events;
+    }),
   "`using()` of `Redlock`": async (record) => {
     let events: TracedEvents | null = null;
     await withRedlock(async (redlock) => {
@@ -252,6 +317,43 @@ const SCENES: Readonly<Record<string, Scene>> = {
     return events!;
   },
 };
+
+/** Starts an application with a job that runs once. */
+async function scheduleOnce(locks: FakeLock): Promise<AsyncDisposable> {
+  class Jobs {
+    report() {}
+  }
+  Injectable()(Jobs);
+  decorate(Jobs, "report", RunOnce("n", { keepMs: 20 }), Timeout(0));
+  class App {}
+  const providers = [Jobs, { provide: LOCKS, useValue: locks }];
+  Module({ imports: [ScheduleModule.forRoot()], providers })(App);
+  const app = await NestFactory.createApplicationContext(App, { logger: false });
+  return { [Symbol.asyncDispose]: () => app.close() };
+}
+
+interface Sending {
+  readonly owner?: string;
+  readonly ttlMs?: number;
+  readonly server?: 0 | 1;
+}
+
+/** Sends a request for the lock `n`, which must be answered with the status. */
+type Send = (method: string, status: number, sending?: Sending) => Promise<void>;
+
+/** Two servers of a lock service, on one Redis. */
+async function withServices(scene: (send: Send) => Promise<TracedEvents>): Promise<TracedEvents> {
+  await using redis = await startRedis();
+  await using first = await openService({ redisUrl: redis.url });
+  await using second = await openService({ redisUrl: redis.url });
+  const events = await scene(async (method, status, sending = {}) => {
+    const { owner = "one", ttlMs = LONG_TTL_MS, server = 0 } = sending;
+    const body = method === "DELETE" ? undefined : { ttlMs };
+    const { url } = [first, second][server]!;
+    assertEquals((await call(url, method, `/lock/n/${owner}`, { body })).status, status);
+  });
+  return frozen(events);
+}
 
 /** A `Redlock` on a Redis server. */
 async function withRedlock(scene: (redlock: Redlock) => Promise<void>): Promise<void> {
@@ -293,18 +395,10 @@ async function disposed(events: TracedEvents, locks: FakeLock): Promise<TracedEv
   return until;
 }
 
-/** The rows of the table of the page. */
-function documented(): Map<string, string> {
-  const page = Deno.readTextFileSync(new URL("../../docs/tracing.md", import.meta.url));
-  const table = page.split("\n| what happens ")[1]!.split("\n\n", 1)[0]!.split("\n").slice(2);
-  return new Map(table.map((line) => {
-    const [what, published] = line.split("|").slice(1, -1).map((cell) => cell.trim());
-    return [what!, published!];
-  }));
-}
+const ROWS = documentedRows("what happens");
 
 Deno.test("docs/tracing.md has a row for each scene", () => {
-  assertEquals([...documented().keys()], Object.keys(SCENES));
+  assertEquals([...ROWS.keys()], Object.keys(SCENES));
 });
 
 for (const [what, scene] of Object.entries(SCENES)) {
@@ -313,7 +407,7 @@ for (const [what, scene] of Object.entries(SCENES)) {
     let events: TracedEvents | undefined;
     try {
       const order = (await scene(() => events = traceEvents(), locks)).order();
-      assertEquals(order.toSorted(), documented().get(what)!.split(", ").toSorted());
+      assertPublished(order, ROWS.get(what)![0]!);
     } finally {
       events?.[Symbol.dispose]();
       await locks[Symbol.asyncDispose]();

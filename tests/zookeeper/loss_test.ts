@@ -10,6 +10,7 @@ import {
 } from "../../testing/time.ts";
 import { FakeLock } from "../../fake/mod.ts";
 import { LeaseLostError, type RenewalLate } from "../../mod.ts";
+import { traceEvents } from "../../testing/core/traced_events.ts";
 import { lossTrace } from "../../testing/fake/loss_trace.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
@@ -267,6 +268,7 @@ function block(durationMs: number): void {
 Deno.test("ZooKeeperLock calls onRenewalLate once for each lease before the server falls silent for too long", async () => {
   await using proxy = startProxy(server);
   const late: RenewalLate[] = [];
+  using events = traceEvents();
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),
     sessionTimeoutMs: LATE_SESSION_MS,
@@ -277,6 +279,14 @@ Deno.test("ZooKeeperLock calls onRenewalLate once for each lease before the serv
   for (const lease of leases) await lossOf(lease);
   assertEquals(late.map(({ name }) => name).sort(), ["a", "b"]);
   for (const { remainingMs } of late) assert(remainingMs > 0 && remainingMs <= LATE_SESSION_MS / 4);
+  const published = events.of("renewalLate").map(({ name, remainingMs }) => ({
+    name,
+    remainingMs,
+  }));
+  assertEquals(published, late);
+  const lost = events.of("lost").map(({ error }) => error);
+  assertEquals(lost.length, leases.length);
+  assertEquals(new Set(lost), new Set(leases.map(({ signal }) => signal.reason)));
 });
 
 Deno.test("FakeLock.loseLease() shows its holder what ZooKeeperLock does: session-expired", async () => {

@@ -5,16 +5,15 @@
  * @module
  */
 // deno-lint-ignore-file no-console -- the line is the result
-import { bytesPerCycle, openGuardStage } from "../../bench/guard/counts.ts";
 import { scriptArgument } from "../../testing/runtime/processes.ts";
+import { type BytesJob, measureBytes } from "./bytes.ts";
 import { countCycle, type CycleCount } from "./call_counter.ts";
 import { CYCLES } from "./cycles.ts";
 import { framesOfCommands } from "./frames.ts";
 
 /** The argument of the process. */
 export type CycleJob = { readonly cycle: string; readonly cycles: number } | {
-  /** How many calls are in flight. */
-  readonly bytesOf: number;
+  readonly bytes: BytesJob;
 };
 
 /** The counts of a cycle, and the frames of its commands. */
@@ -25,8 +24,6 @@ export interface CycleResult extends CycleCount {
 }
 
 const WARM_UP = 20;
-/** With calls in flight each one needs so many cycles. */
-const BYTES = { cycles: 20, least: 300, rounds: 12 };
 
 async function measure(name: string, cycles: number): Promise<CycleResult> {
   await using stack = new AsyncDisposableStack();
@@ -42,16 +39,10 @@ async function measure(name: string, cycles: number): Promise<CycleResult> {
   return { ...await countCycle(run, cycles), first, deepest };
 }
 
-async function measureBytes(calls: number): Promise<number> {
-  await using stage = await openGuardStage();
-  const cycles = Math.max(BYTES.least, calls * BYTES.cycles);
-  return await bytesPerCycle(stage.holder, { calls, cycles, rounds: BYTES.rounds });
-}
-
 if (import.meta.main) {
   const job = scriptArgument<CycleJob>();
-  const result = "bytesOf" in job
-    ? await measureBytes(job.bytesOf)
+  const result = "bytes" in job
+    ? await measureBytes(job.bytes)
     : await measure(job.cycle, job.cycles);
   console.log(JSON.stringify(result));
   Deno.exit(0); // a client package may still hold a timer

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { startChild } from "../../testing/processes/child.ts";
 import { runCommand } from "../../testing/servers/command.ts";
+import { BYTES_CLIENTS, type BytesResult } from "./bytes.ts";
 import type { CycleJob, CycleResult } from "./cycle_process.ts";
 import { CYCLES } from "./cycles.ts";
 import { listsOf, type MeasuredBytes, type MeasuredCycle, pageOf, tablesOf } from "./page.ts";
@@ -94,8 +95,11 @@ async function measureAll({ cycles, count, hasBytes, isListed, isWritten }: Opti
     measured.push({ title: CYCLES[cycle]!.title, ...result });
   }
   const bytes: MeasuredBytes[] = [];
-  for (const calls of hasBytes ? CALLS : []) {
-    bytes.push({ calls, bytes: await measure<number>({ bytesOf: calls }) });
+  for (const client of hasBytes ? BYTES_CLIENTS : []) {
+    for (const calls of CALLS) {
+      const job = { client, calls };
+      bytes.push({ ...job, ...await measure<BytesResult>({ bytes: job }) });
+    }
   }
   const metrics = { counts, cycles: measured, bytes };
   console.log(tablesOf(metrics));

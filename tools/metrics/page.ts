@@ -4,6 +4,7 @@
  * @module
  */
 import { number, rowsText } from "../../bench/library/tables.ts";
+import type { BytesJob, BytesResult } from "./bytes.ts";
 import type { CycleResult } from "./cycle_process.ts";
 import { LIMITS, type StaticCounts, sum } from "./static.ts";
 
@@ -13,11 +14,7 @@ export interface MeasuredCycle extends CycleResult {
 }
 
 /** The bytes that a cycle on Redis allocates. */
-export interface MeasuredBytes {
-  /** How many calls are in flight. */
-  readonly calls: number;
-  readonly bytes: number;
-}
+export interface MeasuredBytes extends BytesJob, BytesResult {}
 
 /** All metrics. */
 export interface Metrics {
@@ -34,8 +31,11 @@ export function tablesOf({ counts, cycles, bytes }: Metrics): string {
     parts.push(`### Calls per cycle\n\n${rowsText([head, ...cycles.map(cycleRow)])}`);
   }
   if (bytes.length > 0) {
-    const rows = bytes.map(({ calls, bytes }) => [`${calls}`, number(bytes)]);
-    parts.push(`### Bytes per Redis cycle\n\n${rowsText([["calls in flight", "bytes"], ...rows])}`);
+    const rows = bytes.map(({ client, calls, ours, bare }) => {
+      return [client, `${calls}`, number(ours), number(bare), number(ours - bare)];
+    });
+    const head = ["client", "calls in flight", "bytes", "the client alone", "ours"];
+    parts.push(`### Bytes per Redis cycle\n\n${rowsText([head, ...rows])}`);
   }
   return parts.join("\n\n");
 }
@@ -103,7 +103,9 @@ ${tablesOf(metrics)}
 - **Frames** are those of published code between the user's call and the write to a socket or the call of
   the file system, with the frames that await, as far as a stack trace shows them. The first command asks
   for the lock; the deepest one has the most frames.
-- **Bytes** are all that the process allocates for a cycle, the client package included.
+- **Bytes** are all that the process allocates for a cycle, the client package included. *The client
+  alone* is what that package allocates for the same two commands, with arguments that are ready: no lock
+  can need less.
 - Calls on ZooKeeper differ by up to 2 % between runs, by heartbeats and the deletion of idle znodes;
   bytes by up to 5 %. All other numbers are the same in each run.
 `;

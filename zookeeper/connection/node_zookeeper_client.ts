@@ -17,7 +17,7 @@ import type {
   ZooKeeperTransport,
 } from "./transport.ts";
 import { Watches } from "./watches.ts";
-import { readEvent, Replies } from "./wire.ts";
+import { CODE_AT, readEvent, Replies, ZXID_AT } from "./wire.ts";
 
 interface Client {
   readonly connectionManager: ConnectionManager;
@@ -177,7 +177,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     this.#replies = new Replies();
     socket.setNoDelay();
     socket.on(readyEvent, () => this.#manager.onSocketConnected());
-    socket.on("data", (chunk: Buffer) => this.#onData(socket, chunk));
+    socket.on("data", this.#onData.bind(this, socket));
     socket.on("error", (error) => this.#dropError = error);
     socket.on("close", () => {
       // The package would send these credentials and those of the next connection.
@@ -227,7 +227,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     if (xid > 0) {
       this.requests.answer(reply);
       if (this.#provenEpoch !== this.epoch) this.#prove();
-      reply.copyZxid(this.#manager.zxid);
+      reply.frame.copy(this.#manager.zxid, 0, ZXID_AT, CODE_AT);
     } else if (xid === EVENT_XID) {
       const { path, event } = readEvent(reply);
       this.watches.fire(path, event);

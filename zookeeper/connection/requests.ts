@@ -133,13 +133,12 @@ export class Requests {
     bytes.writeInt32BE(pending.xid, XID_AT);
     this.#sent.push(pending);
     if (this.#sent.length === 1) this.#startTime();
-    this.#gather();
+    if (!this.#isGathering) this.#gather();
     this.socket!.write(bytes);
   }
 
   /** Makes the requests of this turn leave together: each packet costs time. */
   #gather(): void {
-    if (this.#isGathering) return;
     this.#isGathering = true;
     const socket = this.socket!;
     socket.cork();

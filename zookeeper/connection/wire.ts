@@ -20,9 +20,9 @@ const MAX_SHOWN_BYTES = 256;
 const LENGTH_BYTES = 4;
 export const XID_AT = LENGTH_BYTES;
 /** Where a reply has the last zxid of the server. */
-const ZXID_AT = 8;
+export const ZXID_AT = 8;
 /** Where a reply has its code: 0, or why the request was refused. */
-const CODE_AT = 16;
+export const CODE_AT = 16;
 /** Where a reply has its first field. */
 const BODY_AT = 20;
 const NOTHING = Buffer.alloc(0);
@@ -103,29 +103,23 @@ export class Replies {
     this.#chunks = [Buffer.concat(this.#chunks)];
   }
 
-  copyZxid(target: Buffer): void {
-    this.frame.copy(target, 0, ZXID_AT, CODE_AT);
-  }
-
   int(): number {
     return this.frame.readInt32BE(this.#skip(4));
   }
 
   text(): string {
-    const length = this.#length();
-    const at = this.#skip(length);
-    return this.frame.toString("utf8", at, at + length);
+    const at = this.#skipSized();
+    return this.frame.toString("utf8", at, this.#at);
   }
 
   /** Returns a copy: the frame is a part of a chunk that would stay in memory. */
   bytes(): Buffer {
-    const length = this.#length();
-    const at = this.#skip(length);
-    return Buffer.from(this.frame.subarray(at, at + length));
+    const at = this.#skipSized();
+    return Buffer.from(this.frame.subarray(at, this.#at));
   }
 
   texts(): string[] {
-    const count = this.#length();
+    const count = this.int(); // -1 if the list is missing
     const all: string[] = [];
     for (let i = 0; i < count; i++) all.push(this.text());
     return all;
@@ -146,11 +140,6 @@ export class Replies {
     };
   }
 
-  /** The length of a text, or of a list; one that is missing has -1. */
-  #length(): number {
-    return Math.max(0, this.frame.readInt32BE(this.#skip(4)));
-  }
-
   /** Returns where the next `count` bytes begin, and goes on behind them. */
   #skip(count: number): number {
     const at = this.#at;
@@ -159,6 +148,11 @@ export class Replies {
       throw new ProtocolError("A reply is shorter than its fields");
     }
     return at;
+  }
+
+  /** The same for a field that begins with its length: -1 if it is missing. */
+  #skipSized(): number {
+    return this.#skip(Math.max(0, this.frame.readInt32BE(this.#skip(4))));
   }
 }
 

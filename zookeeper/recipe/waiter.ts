@@ -115,20 +115,13 @@ export class Waiter implements QueueWaiter, Watcher {
     return ahead.entries.length === 0 ? null : ahead;
   }
 
-  /**
-   * Returns the blockers that a listing shows, without those that must have been deleted since, because an
-   * entry of ours behind them was the first one. New entries are never ahead of ours: they get greater numbers.
-   */
+  /** Without those that must have been deleted since, because an entry of ours behind them was the first one. */
   #aheadIn(view: QueueView): EntriesAhead {
     const { queue: { holder }, name } = this.#znode;
     return { ...view.blockersOf(name, holder?.name)!, view, epoch: view.epoch };
   }
 
-  /**
-   * Waits until the nearest entry, our own znode or the connection changes.
-   *
-   * @returns Those that still exist; `null` if the queue must be listed again.
-   */
+  /** @returns Those that still exist; `null` if the queue must be listed again. */
   async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { name } = ahead.entries.at(-1)!;
     const { holder } = this.#znode.queue;
@@ -142,10 +135,9 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Returns which blockers still exist, except the nearest one, which has left. If there is none, the lock
-   * is certainly ours: new znodes get greater numbers, so none can get ahead of
-   * ours. (After an overflow they get negative ones, but then the client that made such a znode does not
-   * take the lock.) This needs our own watch to be still set, on the same connection; else the result is `null`.
+   * Which blockers still exist, except the nearest one, which has left. (After an overflow new znodes get negative
+   * numbers, but then the client that made one does not take the lock.) `null` if our own watch is not set any
+   * more, on the same connection.
    */
   async #existing(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { view, epoch } = ahead;
@@ -165,7 +157,7 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Waits for a change while a `tryAcquire()` znode ahead of ours is so young that it may have failed.
+   * Waits while a `tryAcquire()` znode ahead of ours is so young that it may have failed.
    *
    * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
    * @returns Whether to list the queue again; else it is taken for the holder's.
@@ -178,11 +170,7 @@ export class Waiter implements QueueWaiter, Watcher {
     });
   }
 
-  /**
-   * Sleeps until our znode, the predecessor or the connection changes, for as long in ms as `limitOf` returns.
-   *
-   * @returns Whether there was a change.
-   */
+  /** Sleeps for as long in ms as `limitOf` returns, if it is given. Returns whether there was a change. */
   async #sleep(
     predecessor: Predecessor | null,
     limitOf?: (found: Znode) => number,

@@ -287,10 +287,7 @@ export class Session implements TransportListener {
     return this.#preparing;
   }
 
-  /**
-   * Proves the session by a write, unless one is under way, and waits for its answer. A refusal is a proof,
-   * too, and not a failure: if rights change later, leases last as long as the session does.
-   */
+  /** Proves the session by a write, unless one is under way. A refusal is a proof, too, and not a failure. */
   sendHeartbeat(): Promise<void> {
     const pending = this.#heartbeat;
     // A heartbeat that was sent before the process was suspended does not prove the session after that.
@@ -374,9 +371,7 @@ export class Session implements TransportListener {
     this.get(this.#rootPath).catch(() => {}).finally(() => this.#isChecking = false);
   }
 
-  /**
-   * Ends the session when nothing has arrived for its timeout: answers to pings do three times as often.
-   */
+  /** Answers to pings arrive three times as often as the timeout is long. */
   #limitSilence(): void {
     const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
     this.#setLimit(() => {
@@ -402,11 +397,7 @@ export class Session implements TransportListener {
     await this.#transport.close(timeoutMs);
   }
 
-  /**
-   * Ends the session and all leases at once, without a request to the server.
-   *
-   * @param isExpired Whether the server says that it is over.
-   */
+  /** @param isExpired Whether the server says that it is over. */
   lose(
     isExpired = false,
     cause: unknown = isExpired ? undefined : this.#transport.connectError,

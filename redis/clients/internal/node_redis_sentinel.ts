@@ -65,7 +65,7 @@ class SentinelAdapter implements RedisClient {
   readonly send = async (command: string, args: string[]): Promise<unknown> => {
     const primary = this.#isReady ? this.#primary! : await this.#find();
     try {
-      return await primary.sendCommand([command, ...args]);
+      return await primary.sendCommand([command].concat(args));
     } catch (error) {
       if (isReadOnly(error)) this.#find(error).catch(() => {}); // it is a replica now
       throw error;
