@@ -78,7 +78,7 @@ async function runWhenFree(locks: DistributedLock): Promise<number> {
   let askedMs = 0;
   await waitUntil("the lock is free", async () => {
     askedMs = performance.now();
-    return (await runOnce(locks, NAME, { keepMs: 10 }, () => {})).ran;
+    return (await runOnce(locks, NAME, { keepMs: KEEP_MS }, () => {})).ran;
   });
   return askedMs;
 }

@@ -8,6 +8,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { HoldOptions } from "../../http/mod.ts";
 import { type LeaseLostError, MemoryLock } from "../../mod.ts";
 import { promiseTry } from "../../core/contract/promise_try.ts";
+import { block } from "../../testing/conformance/bounds.ts";
 import { bounded, waitUntil } from "../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import {
@@ -24,18 +25,13 @@ import { withLeases } from "../../testing/http/with_leases.ts";
 const OPTIONS = { maxHoldMs: 100 };
 const encoder = new TextEncoder();
 
-/** Blocks the process: no timer fires, so that only the clock shows that the lease has expired. */
-function block(ms: number): void {
-  for (const endMs = performance.now() + ms; performance.now() < endMs;);
-}
-
 /** Sends its first chunk after the lease was lost. */
 async function* lostBeforeFirstChunk(lost: Promise<void>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   await lost;
   yield encoder.encode("all of it");
 }
 
-/** Ends after the lease has expired, but before any timer can report that. */
+/** Ends after the lease has expired: only the clock shows that, since no timer fires in a blocked process. */
 async function* lostBeforeEnd(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   yield encoder.encode("all ");
   await turn();

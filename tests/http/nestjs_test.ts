@@ -30,6 +30,7 @@ import { from, interval, map, Observable, take, timeout } from "rxjs";
 import { FileLock } from "../../file/mod.ts";
 import { HeldLease, Lock, LockInterceptor } from "../../http/nestjs.ts";
 import { type Lease, LeaseLostError, MemoryLock } from "../../mod.ts";
+import { block } from "../../testing/conformance/bounds.ts";
 import { decorate, type NestPlatform, serveNest } from "../../testing/http/nest_server.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -315,13 +316,10 @@ registerTest(
   "@Lock() answers 503 when the lease has expired at the end of the handler, before any timer ran",
   async () => {
     await using locks = new MemoryLock();
-    const block = () => {
-      for (const endMs = performance.now() + 150; performance.now() < endMs;);
-      return "done";
-    };
-    const Routes = controllerOf({ block }, Lock({ key: "key", maxHoldMs: 50 }));
+    const slow = () => (block(150), "done");
+    const Routes = controllerOf({ slow }, Lock({ key: "key", maxHoldMs: 50 }));
     await using server = await serveNest(locks, [Routes]);
-    const [status, text] = await ask(`${server.url}/block`);
+    const [status, text] = await ask(`${server.url}/slow`);
     assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
   },
 );
@@ -331,10 +329,7 @@ for (const platform of PLATFORMS) {
     `@Lock() never completes a response when its lease expires while the body is serialized, on ${platform}`,
     async () => {
       await using locks = new MemoryLock();
-      const toJSON = () => {
-        for (const endMs = performance.now() + 150; performance.now() < endMs;);
-        return "all of it";
-      };
+      const toJSON = () => (block(150), "all of it");
       const Routes = controllerOf(
         { slow: () => ({ toJSON }) },
         Lock({ key: "key", maxHoldMs: 50 }),

@@ -11,7 +11,7 @@ import { Redis } from "ioredis";
 import cron from "node-cron";
 import { runCoordinator } from "../../adapters/node_cron.ts";
 import { countCycle } from "../../tools/metrics/call_counter.ts";
-import { FakeLock } from "../../fake/mod.ts";
+import { FakeClock, FakeLock } from "../../fake/mod.ts";
 import { LOCKS, RunOnce } from "../../http/nestjs.ts";
 import { openLock } from "../../open/mod.ts";
 import { lead, runOnce } from "../../recipes/mod.ts";
@@ -19,6 +19,7 @@ import { Redlock } from "../../redlock/mod.ts";
 import { webLocks } from "../../web_locks/mod.ts";
 import {
   acquireAll,
+  type AcquireOptions,
   type LeaseLostReason,
   LockError,
   MemoryLock,
@@ -37,6 +38,15 @@ import { ENDING_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** A scene: prepares, then starts to record, and does what the row says. */
 type Scene = (record: () => TracedEvents, locks: FakeLock) => Promise<TracedEvents>;
+
+/** Calls `acquire()` of a held lock. Resolves when it waits, before a timer could tell that it is blocked. */
+async function startWait(locks: FakeLock, options: AcquireOptions = {}) {
+  const { promise: waits, resolve: onWait } = Promise.withResolvers<unknown>();
+  const lease = locks.acquire("n", { ...options, onWait });
+  lease.catch(() => {}); // whoever awaits it learns of the error
+  await waits;
+  return { lease };
+}
 
 /** All reasons, for the types know them: one that is missing here is an error of the compiler. */
 const REASONS = Object.keys(
@@ -59,10 +69,9 @@ const SCENES: Readonly<Record<string, Scene>> = {
   "`acquire()` that waits": async (record, locks) => {
     const holder = locks.holdElsewhere("n");
     const events = record();
-    const waiting = locks.acquire("n");
-    await waitUntil("it waits", () => events.of("wait").length === 1);
+    const { lease } = await startWait(locks);
     holder.release();
-    await waiting;
+    await lease;
     return events;
   },
   "`acquire()` that waits for over 100 ms": async (record, locks) => {
@@ -85,10 +94,9 @@ const SCENES: Readonly<Record<string, Scene>> = {
     locks.holdElsewhere("n");
     const events = record();
     const abort = new AbortController();
-    const waiting = assertRejects(() => locks.acquire("n", { signal: abort.signal }));
-    await waitUntil("it waits", () => events.of("wait").length === 1);
+    const { lease } = await startWait(locks, { signal: abort.signal });
     abort.abort();
-    await waiting;
+    await assertRejects(() => lease);
     return events;
   },
   "`acquire()` in an outage": async (record, locks) => {
@@ -155,12 +163,11 @@ const SCENES: Readonly<Record<string, Scene>> = {
     return events;
   },
   "`acquire()` that waits for its `limit`": async (record, locks) => {
-    const lease = await locks.acquire("n", { limit: 1 });
+    const holder = await locks.acquire("n", { limit: 1 });
     const events = record();
-    const waiting = locks.acquire("n", { limit: 1 });
-    await waitUntil("it waits", () => events.of("wait").length === 1);
-    await lease.release();
-    await waiting;
+    const { lease } = await startWait(locks, { limit: 1 });
+    await holder.release();
+    await lease;
     return events;
   },
   "`acquireAll()` of two names, and its release": async (record, locks) => {
@@ -182,21 +189,21 @@ const SCENES: Readonly<Record<string, Scene>> = {
     return events;
   },
   "a handoff to the next waiter": async (record, locks) => {
-    const lease = await locks.acquire("n");
+    const holder = await locks.acquire("n");
     const events = record();
-    const waiting = locks.acquire("n");
-    await waitUntil("the next one waits", () => events.of("wait").length > 0);
-    await lease.release();
-    await waiting;
+    const { lease } = await startWait(locks);
+    await holder.release();
+    await lease;
     return events;
   },
   "a late renewal": async (record) => {
-    const short = new FakeLock({ ttlMs: ENDING_TTL_MS, disposeTimeoutMs: 0 });
-    await short.acquire("n");
+    const clock = new FakeClock();
+    const timed = new FakeLock({ clock, ttlMs: 30_000 });
+    await timed.acquire("n");
     const events = record();
-    short.startOutage({ requests: ["renew"] });
-    await waitUntil("it is late", () => events.order().length > 0);
-    return await disposed(events, short);
+    timed.startOutage({ requests: ["renew"] });
+    await clock.advance(25_000);
+    return await disposed(events, timed);
   },
   ...Object.fromEntries(REASONS.map((reason): [string, Scene] => [
     `a lease is lost as \`${reason}\``,
@@ -365,16 +372,15 @@ Deno.test("calls of one instance that wait for one lock share the query for its 
   await using locks = new FakeLock({ disposeTimeoutMs: 0 });
   locks.holdElsewhere("n", { label: "host-b" });
   using events = traceEvents();
+  locks.holdElsewhere("m");
   using late = locks.delayAnswers(undefined, { requests: ["query"] });
-  const beganMs = performance.now();
-  const calls = Array.from({ length: 16 }, () => locks.acquire("n"));
-  await waitUntil("the holder is asked for", () => locks.counts("n").query > 0);
-  // All of them ask 100 ms after their wait began, and the answer is not there yet.
-  await waitUntil("all have waited", () => performance.now() - beganMs > 200);
+  const calls = [...Array<string>(16).fill("n"), "m"].map((name) => locks.acquire(name));
+  for (const call of calls) call.catch(() => {});
+  // Each asks 100 ms after its wait began: the last one after the others, and no answer is there yet.
+  await waitUntil("the last one asks", () => locks.counts("m").query > 0);
   late.end();
   await waitUntil("all know the holder", () => events.of("blocked").length === calls.length);
   assertEquals(locks.counts("n").query, 1);
-  calls.forEach((call) => call.catch(() => {}));
 });
 
 /** The events until now. */

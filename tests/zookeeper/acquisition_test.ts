@@ -161,6 +161,27 @@ Deno.test("Acquisition of tryAcquire() gets the lock when an earlier tryAcquire(
   assertEquals(c.clock.held, 0);
 });
 
+Deno.test("Acquisition of a shared tryAcquire() waits 100 ms for an exclusive one to leave", async () => {
+  const tree = newTree();
+  const [a, b, c] = await open(tree, 3);
+  await a.call({ mode: "shared" }).lease;
+  for (const isInTime of [true, false]) {
+    const deleted = Promise.withResolvers<void>();
+    b.transport.deletesAfter = deleted.promise;
+    const failed = b.call({ isTry: true });
+    await settle();
+    const call = c.call({ isTry: true, mode: "shared" });
+    await settle();
+    assertEquals([call.granted, c.clock.held], [false, 1]);
+    if (isInTime) deleted.resolve();
+    else await c.clock.pass(101);
+    assertEquals(await call.lease !== null, isInTime);
+    if (isInTime) await call.release();
+    deleted.resolve();
+    assertEquals(await failed.lease, null);
+  }
+});
+
 Deno.test("Acquisition of tryAcquire() returns null when an earlier tryAcquire() holds the lock", async () => {
   const tree = newTree();
   const [a, b, c] = await open(tree, 3);

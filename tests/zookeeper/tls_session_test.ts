@@ -46,7 +46,12 @@ check(
   async () => {
     const rootPath = newRoot();
     await using proxy = startProxy({ hostname: "127.0.0.1", port: scene.valid.securePort });
-    const options = { tls: scene.certified, rootPath, sessionTimeoutMs: KEPT_SESSION_MS };
+    const options = {
+      tls: scene.certified,
+      rootPath,
+      sessionTimeoutMs: KEPT_SESSION_MS,
+      unavailableAfterMs: CONDITION_BOUND_MS,
+    };
     await using holders = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, options);
     await using others = new ZooKeeperLock(secure(scene.strict), options);
     const first = await holders.acquire("n");

@@ -31,7 +31,7 @@ tracingChannel("ioredis:command").subscribe({
 const instrumented = instrumentLocks({ nameTemplate: (name) => name.replace(/\d+/g, "{id}") });
 const clients = [new Redis(url), new Redis(url)];
 const holders = new RedisLock(ioredis(clients[0]), { label: "nightly-export" });
-const locks = new RedisLock(ioredis(clients[1]), { label: "checkout", ttlMs: 900 });
+const locks = new RedisLock(ioredis(clients[1]), { label: "checkout", ttlMs: 3_000 });
 
 // The client subscribes, and learns the scripts.
 await (await locks.acquire("warm-up")).release();
