@@ -1,7 +1,7 @@
 /**
  * `deno run -A bench/limits.ts`: ten permits of `RedisLock` (`limit: 10`) beside those of the package
  * `redis-semaphore`, by turns in one run: uncontended, with waiters, their order, under load, and after a holder
- * has died.
+ * has died; and the program of issue 205 of `redis-semaphore`, in which many callers share one object.
  *
  * @module
  */
@@ -27,7 +27,7 @@ const BLOCK_MS = 0.5 * TTL_MS;
 const PAUSE_MS = 50;
 /** A holder keeps its permit for several TTLs then. */
 const BUSY_HOLD_MS = 3 * TTL_MS;
-/** The program of the issue runs for so long. Each caller works for about `WORK_MS`. */
+/** How long the program of issue 205 runs. A caller holds a permit for about `WORK_MS`. */
 const ISSUE_MS = 30_000;
 const WORK_MS = 100;
 const [WORKERS, CALLERS] = [32, 10];
@@ -229,8 +229,9 @@ async function main(): Promise<void> {
         for (const waiters of [10, 100]) say(await contended(contender, waiters));
       }
       if (round > 1) continue;
-      const program = inProcess("--one", open, server.url);
-      console.log(new TextDecoder().decode((await program.output()).stdout).trimEnd());
+      const { success, stdout } = await inProcess("--one", open, server.url).output();
+      if (!success) throw new Error("The program of issue 205 has failed");
+      console.log(new TextDecoder().decode(stdout).trimEnd());
       console.log(await underLoad(open, server.url));
       console.log(await afterDeath(open, server.url));
     }

@@ -203,7 +203,8 @@ function discard({ fs, path, isKept }: LockFile, info: FileInfo): void {
 }
 
 /**
- * Whether a waiter should try to lock the file. To close a file that one could write wakes all the others.
+ * Whether a waiter should try to lock the file. A try that fails wakes all the others, as it closes a file that it
+ * could write. A look does not.
  *
  * @returns `"free"` if it should try, because the file seems free, or must be marked as wanted.
  */

@@ -94,7 +94,7 @@ export interface OwnerTurn {
 }
 
 /**
- * One call. Its phase changes by these events, and by no others:
+ * One call. Its phase changes by these events; in any other phase an event does not change it:
  *
  * | event                            | from                    | to                                 |
  * | -------------------------------- | ----------------------- | ---------------------------------- |
@@ -108,6 +108,7 @@ export interface OwnerTurn {
  *
  * In brackets is what the answer to the current ask is worth: _outdated_, it counts, but another ask must
  * follow; _void_, a grant in it was stolen since. After a grant message the answer under way decides nothing.
+ * Errors, an abort and disposal end the call in any phase.
  */
 export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly keys: LockKeys;
@@ -135,6 +136,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #wake: ((value: void) => void) | null = null;
   /** Ends the wait for the answer to the current ask, when the budget is used up. */
   #fail: ((error: unknown) => void) | null = null;
+  #endTimer: ((hasFailed: boolean) => void) | null = null;
   #lastReport: WaitInfo = {};
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
@@ -239,6 +241,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       this.#budget.judge(error);
       return await this.#pause(RETRY_MS);
     } finally {
+      this.#endTimer?.(false);
       if (turn !== null) window.withdraw(turn);
     }
     this.#throwIfEnded();
@@ -272,7 +275,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
     this.#answerWorth = "valid"; // the answer knows of everything that happened before
-    const endTimer = this.#budget.timeAnswer(this.#fail!);
+    const endTimer = this.#endTimer = this.#budget.timeAnswer(this.#fail!);
     return commands.ask(this, window, sent, lastMomentMs).then((answer) => {
       endTimer(false);
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
@@ -373,7 +376,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (this.#joinsOutage) this.#continueOutage();
   }
 
-  /** The outage began when the server fell silent. Some of the budget is left, for an answer to arrive. */
+  /**
+   * The outage began when the server fell silent, but not before this call. At least `ASK_LIFE_MS` of the budget
+   * is left, so that an answer has the time to arrive.
+   */
   #continueOutage(): void {
     this.#joinsOutage = false;
     const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
@@ -389,6 +395,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     try {
       await this.#unlessChanged(this.#budget.settle(earlier));
     } catch (error) {
+      this.#throwIfEnded();
       this.#budget.judge(error);
     }
     this.#throwIfEnded();

@@ -60,7 +60,7 @@ async function answer<T>(budget: OutageBudget, ask: () => Promise<T>): Promise<T
   for (;;) {
     budget.signal.throwIfAborted();
     try {
-      return await budget.settle(ask(), budget.signal);
+      return await budget.settle(ask());
     } catch (error) {
       if (refusalOf(error)?.code === "NOPERM") throw lacksRight(error);
       await budget.recover(error);

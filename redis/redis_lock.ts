@@ -349,7 +349,7 @@ export class RedisLock implements AttachableLock, ListableLock {
       signal.throwIfAborted();
       try {
         const answer = this.#context.commands.query(keys, maxWaiters, request);
-        return await budget.settle(answer, signal);
+        return await budget.settle(answer);
       } catch (error) {
         withdraw(); // else it would wait for its turn until the end of the outage
         await budget.recover(error);

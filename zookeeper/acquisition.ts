@@ -192,8 +192,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   /**
-   * Creates our znode, and that of the session's first heartbeat. A session's requests are executed in order, so
-   * what is read in the same tick takes account of our znode.
+   * Creates our znode, and in the first call of a session the znode of its heartbeats. A session's requests are
+   * executed in order, so what is read in the same tick takes account of our znode.
    *
    * @returns A listing. Behind other calls of this instance, unless it is a shared one behind few: if there is
    * an `onWait`, the lock's znode, which tells the position; else `null`.
@@ -218,7 +218,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
         try {
           // If `preparing` fails in an outage, it is tried again before a lease is granted.
           const entered = creating.then(() => preparing?.catch(throwIfRefused)).then(() => reading);
-          const seen = await budget.settle(entered, budget.signal);
+          const seen = await budget.settle(entered);
           budget.answered();
           return seen;
         } catch (error) {
@@ -241,7 +241,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const budget = this.#budget;
     if (hasCode(error, "NO_NODE")) {
       budget.answered();
-      return await budget.settle(session.makePath(queue.path), budget.signal)
+      return await budget.settle(session.makePath(queue.path))
         .catch((error) => budget.recover(error));
     }
     if (!znode.isCreateAmbiguous) throw error;
@@ -270,7 +270,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
 
   /**
    * If all blockers are `tryAcquire()` znodes, the first of them either holds the lock or is about to be deleted.
-   * Its age decides: a failed one is deleted at once, so one that is older than 100 ms is the holder's.
+   * Its age decides: a failed one is deleted at once, so one that is older than 100 ms is taken for
+   * the holder's.
    */
   async #tryWin(znode: OwnZnode, seen: QueueView): Promise<boolean> {
     const enteredMs = this.#clock.now();
@@ -385,7 +386,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   /** Leaves the queue without the lock. Without an answer, that goes on in the background. */
   async #leave(znode: OwnZnode): Promise<null> {
     const deleting = this.#delete(znode);
-    const answer = await this.#budget.settle(deleting, this.#budget.signal).catch(() => null);
+    const answer = await this.#budget.settle(deleting).catch(() => null);
     if (answer?.state === "refused") throw refusedRelease(this.#terms.name, answer);
     if (answer === null || answer.state === "unknown") this.#deleteInBackground(znode, deleting);
     return null;

@@ -75,10 +75,10 @@ export function readTable<Options extends object, Table extends OptionTable<Opti
     );
   }
   refuseUnknown(where, options, table);
-  let rows = tables.get(table); // in each call: so it makes no call for what is left out
+  let rows = tables.get(table);
   if (rows === undefined) tables.set(table, rows = rowsOf(table));
   const read: Record<string, unknown> = { ...rows.defaults };
-  for (const name of rows.names) {
+  for (const name of rows.names) { // in each call: so it makes no call for what is left out
     const rule = table[name as keyof Options];
     const isForeign = Object.hasOwn(Object.prototype, name) && !Object.hasOwn(options, name);
     const value = isForeign ? undefined : options[name as keyof Options] as unknown;

@@ -496,7 +496,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     const attempt = new Attempt(clock, this.#grant.ttlMs, isLost ? Infinity : 0, leftMs);
     try {
       const answer = this.#actions.release(isLost, attempt);
-      return answer instanceof Promise ? attempt.settle(answer, NO_ANSWER) : answer;
+      return "state" in answer ? answer : attempt.settle(answer, NO_ANSWER);
     } catch {
       return NO_ANSWER;
     }

@@ -236,7 +236,7 @@ export async function requestAll<T>(
       `Cannot request locks: the callback must be a function, but it is ${describe(callback)}`,
     );
   }
-  const { read, steps } = readCall("requestAll()", locks, entries, options, REQUEST_OPTIONS);
+  const { read, steps } = readCall("requestAll()", locks, entries, options, REQUEST_SET_OPTIONS);
   if ((read as RequestOptions).steal) {
     throw notSupported("Cannot steal several locks: steal them one by one, by request()");
   }
@@ -275,13 +275,20 @@ const ENTRY_OPTIONS: OptionTable<LockEntry> = {
   limit: ACQUIRE_OPTIONS.limit,
 };
 
-/** Reads the options, and the steps in the order of their names. `more`: the options of `requestAll()` only. */
+// Of a lock without and with `attach`. Its type differs in `onWait` only, whose rule is the same.
+const SET_OPTIONS = [ACQUIRE_OPTIONS, ATTACHABLE_OPTIONS] as const;
+const REQUEST_SET_OPTIONS = [
+  { ...ACQUIRE_OPTIONS, ...REQUEST_OPTIONS },
+  { ...ATTACHABLE_OPTIONS, ...REQUEST_OPTIONS },
+] as const;
+
+/** Reads the options, and the steps in the order of their names. */
 function readCall(
   where: string,
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
   options: AnyOptions,
-  more: Partial<typeof REQUEST_OPTIONS> = {},
+  tables: readonly [object, object] = SET_OPTIONS,
 ): { readonly read: AnyOptions; readonly steps: readonly Step[] } {
   if (!Array.isArray(entries)) {
     throw new TypeError(
@@ -294,9 +301,7 @@ function readCall(
     );
   }
   const { attach } = locks.capabilities;
-  const table = attach ? ATTACHABLE_OPTIONS : ACQUIRE_OPTIONS;
-  // Its type differs in `onWait` only, whose rule is the same.
-  const read = readTable(where, options as object, { ...table, ...more }) as AnyOptions;
+  const read = readTable(where, options as object, tables[attach ? 1 : 0]) as AnyOptions;
   const { ifAvailable: _, ...each } = read as AttachableRequestOptions;
   delete each.steal;
   const steps = entries.map((entry) => {

@@ -100,7 +100,7 @@ export class OutageBudget {
       signal.throwIfAborted();
       const sentMs = clock.now();
       try {
-        const answer = await this.settle(request(), signal);
+        const answer = await this.settle(request());
         this.answered();
         return answer;
       } catch (error) {
@@ -115,34 +115,32 @@ export class OutageBudget {
   /**
    * Waits for the answer to a request that was just sent, but no longer than the rest of the budget: then it
    * rejects with the last failure of this outage or an error. An answer does not end the outage: the caller
-   * decides that, by {@linkcode OutageBudget.answered}.
-   *
-   * @param signal Ends the wait, too; then it rejects with `signal.reason`. Without it the caller does so by
-   * settling `request`.
+   * decides that, by {@linkcode OutageBudget.answered}. The signal ends the wait, too.
    */
-  settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
+  settle<T>(request: Promise<T>): Promise<T> {
+    const { signal } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const fail = (error: unknown, hasFailed = false) => {
       endTimer(hasFailed);
-      if (signal !== undefined) unwatchAbort(signal, listener);
+      unwatchAbort(signal, listener);
       reject(error);
     };
     const endTimer = this.timeAnswer(fail);
-    const listener = { onAborted: () => fail(signal!.reason) };
-    if (signal !== undefined) watchAbort(signal, listener);
+    const listener = { onAborted: () => fail(signal.reason) };
+    watchAbort(signal, listener);
     request.then((answer) => {
       endTimer(false);
-      if (signal !== undefined) unwatchAbort(signal, listener);
+      unwatchAbort(signal, listener);
       resolve(answer);
     }, (error) => fail(error, true));
-    if (signal?.aborted) listener.onAborted();
+    if (signal.aborted) listener.onAborted();
     return promise;
   }
 
   /**
    * Times the wait for the answer to a request that was just sent. Calls `onOver` with the last failure of this
-   * outage, or an error, when the budget is used up. The caller must call the returned function when the request
-   * is answered, or has failed.
+   * outage, or an error, when the budget is used up. The caller must call the returned function when it does not
+   * wait any more: the request is answered, or has failed, or the caller has given up. Later calls do nothing.
    */
   timeAnswer(onOver: (error: unknown) => void): (hasFailed: boolean) => void {
     const { clock, unavailableAfterMs } = this.#options;
@@ -161,15 +159,18 @@ export class OutageBudget {
       cancel = clock.schedule(onStep, delayMs);
     };
     let cancel = clock.schedule(onStep, delayMs);
+    let isOver = false;
     return (hasFailed) => {
+      if (isOver) return;
+      isOver = true;
       cancel();
       if (hasFailed) this.#skip(0, answerMs);
     };
   }
 
   /**
-   * Time that is no outage does not count: while the event loop was blocked, or others were answered. Returns
-   * the last answer, which came at `answerMs` before.
+   * Time that is no outage does not count: while the event loop was blocked, or others were answered. Takes and
+   * returns when others were last answered, in monotonic ms.
    */
   #skip(blockedMs: number, answerMs: number): number {
     const { clock, client } = this.#options;
@@ -190,7 +191,7 @@ export class OutageBudget {
   }
 
   /**
-   * Throws unless the caller may try again. It must check its signal, and pause, before it does.
+   * Throws unless the caller may try again. The caller must check its signal, and pause, first.
    *
    * @param sentMs When the failed request was sent, in monotonic ms.
    */

@@ -184,7 +184,7 @@ export class CommandWindow {
     ask!.onSlot();
   }
 
-  /** Requests that are of no use any more lose their turns. */
+  /** Requests that are of no use any more lose their turns. The clean-ups of lost leases go last. */
   #nextUrgent(): UrgentTurn | undefined {
     const isRenewalDue = this.#place % 2 === 0;
     for (;;) {

@@ -74,7 +74,10 @@ export class Waiters implements InboxListener {
     this.inbox.open();
   }
 
-  /** Grants whose messages were lost, and waiters that the server has lost, show as a difference. */
+  /**
+   * Compares the server's queue with the waiters here: grants whose messages were lost, and waiters that the
+   * server has lost, show as a difference.
+   */
   #compare(room: WaitingRoom, lockKey: string, { inboxWaiters, ownHolder }: Queued): void {
     if (ownHolder === null) return room.compare(inboxWaiters);
     const holder = this.#waiterOf(lockKey, ownHolder);
@@ -89,7 +92,10 @@ export class Waiters implements InboxListener {
     this.#rooms.get(lockKey)?.askNow();
   }
 
-  /** If the server knows fewer of the others that wait here, all of them ask, to be back before new callers. */
+  /**
+   * If the server knows fewer of the others that wait here, it has lost its queue: all of them ask, to be back
+   * before new callers.
+   */
   onAnsweredGrant(waiter: Waiter, otherWaiters: number): void {
     const room = this.#rooms.get(waiter.keys.lock);
     room?.compare(otherWaiters + (room.waiters.has(waiter) ? 1 : 0));

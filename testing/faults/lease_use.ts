@@ -6,6 +6,7 @@
 // Paces a workload: a worker holds its lease for a random time, and looks at it.
 import process from "node:process";
 import { type Lease, LeaseLostError } from "../../mod.ts";
+import { block } from "../conformance/bounds.ts";
 import { nowUs } from "../processes/machine_clock.ts";
 import { pause } from "../servers/wait.ts";
 import { deadlineUsOf, type Tell } from "./recorder.ts";

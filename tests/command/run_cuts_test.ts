@@ -15,7 +15,7 @@ import { CONDITION_BOUND_MS, ENDING_TTL_MS } from "../../testing/time.ts";
 const IS_SOAK = process.env.HOLDFAST_SOAK === "1";
 /** How many commands run at the same time, each under a lock of its own. */
 const LANES = IS_SOAK ? 10 : 2;
-/** KILL comes 4 % of it before its end: a machine that is late must not outlive that. */
+/** KILL is sent 4 % of the TTL before the deadline: a late machine must stay within that. */
 const TTL_MS = (IS_SOAK ? 4 : 2) * ENDING_TTL_MS;
 
 /** Keeps `holdfast` from the server. Returns what ends that. */

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { inspect } from "node:util";
+import { runInNewContext } from "node:vm";
 import { LeaseLostError, LockError, LockSetupError } from "../../mod.ts";
 import {
   type LeaseRequest,
@@ -443,6 +444,15 @@ Deno.test("Lease.release() resolves at the deadline at the latest, and is retrie
   assertEquals(releases.length, last, "the clean-up ends when the lock has certainly expired");
   await engine.close(1_000);
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease.release() limits an answer that is a promise of another realm, too", async () => {
+  const never = runInNewContext("new Promise(() => {})") as Promise<ReleaseAnswer>;
+  assert(!(never instanceof Promise));
+  const { lease, clock } = openLease({}, { release: () => never });
+  const released = lease.release();
+  await clock.pass(PROVABLE_MS);
+  assertEquals(await released, true);
 });
 
 Deno.test("Lease.release() waits for a renewal that is under way, but not beyond the deadline", async () => {

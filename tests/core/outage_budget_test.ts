@@ -117,20 +117,20 @@ Deno.test("OutageBudget.settle() and ask() leave no listener at the signal, howe
   const listeners = countListeners(controller.signal);
   const never = new Promise(() => {});
   const late = ["LockUnavailableError", "Error"];
-  const outage = [budget.ask(() => never), budget.settle(never, controller.signal)];
+  const outage = [budget.ask(() => never), budget.settle(never)];
   const ended = Promise.all(outage.map((call) => call.catch((error: Error) => error.name)));
   assertEquals(listeners(), 1);
   await clock.pass(1_000);
   assertEquals(await ended, late);
   assertEquals([listeners(), clock.timers], [0, 0]);
   budget.answered();
-  assertEquals(await budget.settle(Promise.resolve("yes"), controller.signal), "yes");
-  await budget.settle(Promise.reject("no"), controller.signal).catch(() => {});
+  assertEquals(await budget.settle(Promise.resolve("yes")), "yes");
+  await budget.settle(Promise.reject("no")).catch(() => {});
   assertEquals([listeners(), clock.timers], [0, 0]);
-  const aborted = budget.settle(never, controller.signal).catch((error) => error);
+  const aborted = budget.settle(never).catch((error) => error);
   controller.abort("enough");
   assertEquals([await aborted, listeners(), clock.timers], ["enough", 0, 0]);
-  const atOnce = budget.settle(never, controller.signal).catch((error) => error);
+  const atOnce = budget.settle(never).catch((error) => error);
   assertEquals([await atOnce, listeners(), clock.timers], ["enough", 0, 0]);
 });
 

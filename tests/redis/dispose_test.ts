@@ -3,6 +3,7 @@
  * awaited.
  */
 import { assertEquals } from "@std/assert";
+import process from "node:process";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
@@ -60,5 +61,30 @@ Deno.test("RedisLock renews a lock that it keeps at disposal for longer than its
     await using next = await others.tryAcquire("n");
     assertEquals(next?.name, "n");
   }
+  await close();
+});
+
+Deno.test("RedisLock keeps no timer after disposal for a call whose ask is not answered", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const url = `redis://${proxy.hostname}:${proxy.port}`;
+  const { client, close } = await openRedisClient("node-redis", url);
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = timers();
+  const options = { disposeTimeoutMs: 0, unavailableAfterMs: LONG_TTL_MS };
+  const locks = new RedisLock(client, options);
+  await locks.request("first", () => {});
+  let isAsked = false;
+  proxy.onReply = () => {
+    isAsked = true;
+    return "drop";
+  };
+  const call = locks.acquire("n").catch((error) => error.name);
+  await waitUntil("the server has executed the ask", () => isAsked);
+  await within("it is disposed", locks[Symbol.asyncDispose]());
+  assertEquals(await call, "AbortError");
+  assertEquals(timers(), before);
+  proxy.onReply = undefined;
+  proxy.cutAll();
   await close();
 });

@@ -34,7 +34,7 @@ import { endIoredis } from "../../testing/redis/clients.ts";
 import { play } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
+import { ENDING_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** A scene: prepares, then starts to record, and does what the row says. */
 type Scene = (record: () => TracedEvents, locks: FakeLock) => Promise<TracedEvents>;
@@ -300,7 +300,7 @@ const SCENES: Readonly<Record<string, Scene>> = {
     }),
   "`DELETE` of the lock service at another server, and the end of the TTL": (record) =>
     withServices(async (send) => {
-      await send("PUT", 200, { ttlMs: ENDING_TTL_MS });
+      await send("PUT", 200, { ttlMs: KEPT_TTL_MS });
       const events = record();
       await send("DELETE", 200, { server: 1 });
       await waitUntil("the first lease ends", () => events.of("lost").length > 0);

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
+import { block } from "../../testing/conformance/bounds.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
@@ -261,10 +262,6 @@ Deno.test("ZooKeeperLock loses its lease, and deletes its znode, when the proces
 });
 
 /** Blocks the event loop. */
-function block(durationMs: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, durationMs);
-}
-
 Deno.test("ZooKeeperLock calls onRenewalLate once for each lease before the server falls silent for too long", async () => {
   await using proxy = startProxy(server);
   const late: RenewalLate[] = [];

@@ -104,8 +104,9 @@ ${tablesOf(metrics)}
   the file system, with the frames that await, as far as a stack trace shows them. The first command asks
   for the lock; the deepest one has the most frames.
 - **Bytes** are all that the process allocates for a cycle, the client package included. *The client
-  alone* is what that package allocates for the same two commands, with arguments that are ready: no lock
-  can need less.
+  alone* is what that package allocates for the same two commands, with arguments that are ready: a lock
+  that sends them through it needs at least that. *Ours* is the difference, so its error is that of both
+  numbers, up to 20 %.
 - Calls on ZooKeeper differ by up to 2 % between runs, by heartbeats and the deletion of idle znodes;
   bytes by up to 5 %. All other numbers are the same in each run.
 `;

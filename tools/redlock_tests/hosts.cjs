@@ -1,4 +1,4 @@
-// Loaded before the tests: leads the names of their servers, of a Docker network, to those of this run.
+// Loaded before the tests: maps the host names of their Docker network to the servers of this run.
 const dns = require("node:dns");
 const net = require("node:net");
 

@@ -135,9 +135,10 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Which blockers still exist, except the nearest one, which has left. (After an overflow new znodes get negative
-   * numbers, but then the client that made one does not take the lock.) `null` if our own watch is not set any
-   * more, on the same connection.
+   * Which blockers still exist, except the nearest one, which has left. If there is none, the lock is ours: new
+   * znodes get greater numbers, so none can get ahead of ours. (After an overflow they get negative ones, but then
+   * the client that made such a znode does not take the lock.) `null` if our own watch is not set any more, on the
+   * same connection, or if a listing is cheaper.
    */
   async #existing(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { view, epoch } = ahead;

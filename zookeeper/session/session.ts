@@ -287,7 +287,10 @@ export class Session implements TransportListener {
     return this.#preparing;
   }
 
-  /** Proves the session by a write, unless one is under way. A refusal is a proof, too, and not a failure. */
+  /**
+   * Proves the session by a write, unless one is under way. A refusal is a proof, too, and not a failure: if rights
+   * change later, leases last as long as the session does.
+   */
   sendHeartbeat(): Promise<void> {
     const pending = this.#heartbeat;
     // A heartbeat that was sent before the process was suspended does not prove the session after that.
@@ -371,7 +374,7 @@ export class Session implements TransportListener {
     this.get(this.#rootPath).catch(() => {}).finally(() => this.#isChecking = false);
   }
 
-  /** Answers to pings arrive three times as often as the timeout is long. */
+  /** Ends the session when nothing has arrived for its timeout: answers to pings arrive three times in that time. */
   #limitSilence(): void {
     const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
     this.#setLimit(() => {

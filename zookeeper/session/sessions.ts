@@ -81,7 +81,7 @@ export class Sessions {
 
   /** The same for a call, in the time that its budget has left. */
   async within(budget: OutageBudget): Promise<Session> {
-    const session = await budget.settle(this.current(), budget.signal);
+    const session = await budget.settle(this.current());
     budget.answered();
     return session;
   }

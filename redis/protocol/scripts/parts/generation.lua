@@ -2,10 +2,11 @@
 -- with their generation as its nonce. No caller has this owner id.
 
 local SHARED_OWNER = 'holdfast:shared#'
--- Written out: joining strings would cost each ask more than the match does.
+-- Written out: to join the strings would cost each call more than the match does.
 local MARKER_PATTERN = '^holdfast:shared#(%x+)$'
 
--- Asks check the length first: exclusive ones need neither the function below nor the match then.
+-- That owner id, '#' and 16 digits. An ask checks the length first: then an exclusive one needs
+-- neither the function below nor the match.
 local MARKER_LENGTH = 32
 
 -- Returns the generation of a lock that is shared; nil if it is not.
