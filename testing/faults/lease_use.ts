@@ -97,7 +97,3 @@ async function hold(lease: Lease, holdMs: number, tell: Tell): Promise<void> {
   }
 }
 
-/** Blocks the event loop. */
-function block(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
