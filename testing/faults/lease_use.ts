@@ -96,4 +96,3 @@ async function hold(lease: Lease, holdMs: number, tell: Tell): Promise<void> {
     }
   }
 }
-
