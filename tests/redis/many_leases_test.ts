@@ -95,7 +95,7 @@ for (const count of COUNTS) {
     // No condition: the rest must last.
     await pause(TTL_MS / 2);
     const rest = held(await leases.leftMs());
-    assertGreater(rest, 0);
+    assertGreater(rest, 0.1 * held(before), "not all are lost");
     say(`${count} leases: ${held(after)} after the stall, ${rest} of them half a TTL later`);
     assertLessOrEqual(held(after) - rest, 0.05 * count, "the rest holds");
   });
