@@ -331,13 +331,16 @@ export class ManagedLease implements Lease, ScheduledLease {
     const sent = instant(clock);
     this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
     this.#unanswered ??= { cause: undefined };
-    const answered = promiseTry(() => this.#actions.renew!(ttlMs, attempt)).then(
-      (answer) => this.#onRenewalAnswer(attempt.turn ?? sent, ttlMs, answer),
-      (cause) => this.#onRenewalAnswer(attempt.turn ?? sent, ttlMs, { state: "unknown", cause }),
-    );
+    const onAnswer = (answer: RenewAnswer) => {
+      const turn = attempt.turn ?? sent;
+      // Also if it comes too late for this lease: else each of the next ones would be saved in vain, too.
+      if (answer.state === "held" && this.#attempt === attempt) this.#learnAnswerMs(turn);
+      return this.#onRenewalAnswer(turn, ttlMs, answer);
+    };
+    const answered = promiseTry(() => this.#actions.renew!(ttlMs, attempt))
+      .then(onAnswer, (cause) => onAnswer({ state: "unknown", cause }));
     return this.#renewing = attempt.settle(answered, false).then((isHeld) => {
       this.#renewing = this.#attempt = null;
-      if (isHeld) this.#learnAnswerMs(attempt.turn ?? sent);
       // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
       if (!isHeld && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);

@@ -180,7 +180,7 @@ function adaptClient(client: IoredisClient): RedisClient {
 
 const NO_DETECTOR =
   "The ioredis client is not told of a failover: it may stay on the old primary for " +
-  "12 s, and two processes can hold one lock meanwhile. Give it the option 'failoverDetector: true'";
+  "11 s, and two processes can hold one lock meanwhile. Give it the option 'failoverDetector: true'";
 
 /**
  * Connects again when a failover has ended the client: the detector of ioredis disconnects it also while it

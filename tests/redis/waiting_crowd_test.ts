@@ -2,9 +2,9 @@
  * Crowds that wait while the server loses its data: how long it takes until all are served, beside a run
  * without a fault. Only in a soak.
  */
-import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
 import { openScene } from "../../testing/load/scene.ts";
-import { grantsWhenAllAreBack, lateGrants } from "../../testing/load/waiting_lines.ts";
+import { grantsWhenAllAreBack, lateGrants, served } from "../../testing/load/waiting_lines.ts";
 import { say } from "../../testing/processes/figures.ts";
 import type { RedisServer } from "../../testing/servers/redis.ts";
 import { scaled } from "../../testing/time.ts";
@@ -21,12 +21,21 @@ const LOSSES = {
   "a restart without data": (server: RedisServer) => server.restart(),
 };
 
+interface Served {
+  readonly tookMs: number;
+  readonly outageMs: number;
+  readonly late: number;
+  readonly lateAtLast: number;
+  /** From how many processes the grants come whose order `lateAtLast` is about. */
+  readonly processesAtLast: number;
+}
+
 /** How long it takes to serve all waiters once the lock is free; `lose` frees it by losing all data. */
 async function serveScene(
   waiters: number,
   processes: number,
   lose?: (server: RedisServer) => Promise<void>,
-): Promise<{ tookMs: number; outageMs: number; late: number; lateAtLast: number }> {
+): Promise<Served> {
   await using scene = await openScene({ waiters, processes, client: "ioredis" });
   await scene.settled();
   const startMs = performance.now();
@@ -39,10 +48,11 @@ async function serveScene(
   }
   const grants = scene.lines.map((line) => line.grants);
   const late = lateGrants(scene.order, grants.flat());
-  const lateAtLast = lateGrants(scene.order, grantsWhenAllAreBack(grants));
+  const atLast = grantsWhenAllAreBack(grants);
+  const lateAtLast = lateGrants(scene.order, atLast.flat());
   await Promise.all(scene.lines.map((line) => line.finish()));
   await scene.end();
-  return { tookMs, outageMs, late, lateAtLast };
+  return { tookMs, outageMs, late, lateAtLast, processesAtLast: served(atLast) };
 }
 
 for (const processes of [1, 4]) {
@@ -54,16 +64,19 @@ for (const processes of [1, 4]) {
       async fn() {
         const base = await serveScene(waiters, processes);
         for (const [loss, lose] of Object.entries(LOSSES)) {
-          const { tookMs, outageMs, late, lateAtLast } = await serveScene(waiters, processes, lose);
+          const result = await serveScene(waiters, processes, lose);
+          const { tookMs, outageMs, late, lateAtLast, processesAtLast } = result;
           const times = [tookMs, base.tookMs, outageMs].map(Math.round);
           say(
             `${crowd}, ${loss}: ${times[0]} ms, without it ${times[1]} ms; outage ${
               times[2]
             } ms; ` +
-              `${late} out of order, ${lateAtLast} of them after all processes had noticed`,
+              `${late} out of order, ${lateAtLast} of them after all processes had noticed, ` +
+              `in grants of ${processesAtLast}`,
           );
           assertLessOrEqual(tookMs, 2 * base.tookMs + outageMs + scaled(HEARTBEAT_MS));
           assertEquals(lateAtLast, 0);
+          if (waiters >= 10_000 && processes > 1) assertGreater(processesAtLast, 1);
         }
       },
     });
