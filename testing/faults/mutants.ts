@@ -57,8 +57,8 @@ export const MUTANTS: readonly Mutant[] = [
       ],
       [
         "core/lease/lease.ts",
-        "(answer) => this.#onRenewalAnswer(attempt.turn ?? sent, ttlMs, answer)",
-        "(answer) => this.#onRenewalAnswer(instant(clock), ttlMs, answer)",
+        "const turn = attempt.turn ?? sent;",
+        "const turn = instant(clock);",
       ],
     ],
     faults: ["late-reply"],
