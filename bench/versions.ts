@@ -30,8 +30,8 @@ over 2 % more bytes per cycle; with 2 if an argument is wrong.
   --calls          also prints which commands the scripts call
   --path           prints only the functions and files between the user's call and the adapter
   --only WORKLOAD  measures only this workload, such as "handoff, 2 waiters"; no counts
-  --rounds N       the number of measured rounds, at least 16 (${DEFAULT_ROUNDS} by default), divided among the processes and
-                   rounded up to an even number for each
+  --rounds N       the number of measured rounds, at least 16 (${DEFAULT_ROUNDS} by default), divided among
+                   the processes and rounded up to an even number for each
   --processes N    how many processes of each version measure them, one after the other, 1 to 20 (1 by
                    default): a process may be slower than another one of the same code for as long as it lives
   --help           prints this text`;

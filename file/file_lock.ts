@@ -154,6 +154,7 @@ export class FileLock implements ListableLock {
     return isPlain(read) ? await this.#wait(name, read) : await this.#calls.acquire(name, read);
   }
 
+  /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
   async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     options.signal?.throwIfAborted();
     const call = callSignal(options.signal, this.#lifetime.ended);

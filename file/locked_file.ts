@@ -99,7 +99,10 @@ export class LockedFile {
     this.#info = info;
   }
 
-  /** Whether the path still leads to the locked file. */
+  /**
+   * Whether the path still leads to the locked file. If not, another process may have locked the file
+   * that is there now.
+   */
   isAtPath(): boolean {
     return isAt(this.file.fs, this.#info, this.file.path);
   }

@@ -136,6 +136,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #wake: ((value: void) => void) | null = null;
   /** Ends the wait for the answer to the current ask, when the budget is used up. */
   #fail: ((error: unknown) => void) | null = null;
+  /** Must be called when the call no longer waits for the answer to its current ask. */
   #endTimer: ((hasFailed: boolean) => void) | null = null;
   #lastReport: WaitInfo = {};
   #lateAsks = 0;
@@ -435,7 +436,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#wake?.();
   }
 
-  /** Ends the call in favour of one that takes over what its owner id holds. */
+  /** Ends the call in favour of one that takes over what its owner id holds: the clean-up keeps the lock. */
   end(error: LockError): void {
     this.#endedBy = error;
     this.#keepsLock = true;
@@ -477,7 +478,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (this.#terms.autoRenew && hasTime) this.#open(sent, startMs, claimMs, fencingToken);
   }
 
-  /** Opens a lease. If the grant is over already, or was stolen or taken over since, the call asks again. */
+  /**
+   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, or was stolen
+   * or taken over since, the call asks again as the same owner.
+   */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     const { engine, held } = this.#context;
     if (held.hasLater(this.keys.lock, this, fencingToken)) return;
@@ -515,7 +519,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return this.#context.commands.renew(this.keys, this.value, ttlMs, request);
   }
 
-  /** The first release is answered "unknown" instead of "gone" if an earlier copy may have released the lock. */
+  /**
+   * If the first release is answered "gone", but an earlier copy of it may have released the lock, that is
+   * reported as unknown: the client may have sent it twice.
+   */
   release(isLost: boolean, request: LeaseRequest): Promise<ReleaseAnswer> {
     const { commands, engine: { clock }, held, waiters } = this.#context;
     const { lock } = this.keys;
@@ -566,7 +573,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   async #leaveAtLast(): Promise<void> {
     const { engine: { clock, stopped }, commands, held } = this.#context;
     const { ownerId, outlivesDisposal } = this.#terms;
-    // The answers tell whether to leave.
+    // The answers tell whether to leave. And an offline client would get one more command for its queue.
     await abortable(this.#answered(), stopped);
     if (!this.#isKnown && !this.#isUnclean) return;
     const untilMs = clock.now() + this.ttlMs + TOMBSTONE_MS;

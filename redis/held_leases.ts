@@ -89,6 +89,7 @@ export class HeldLeases {
     return [...(this.#all.shared.get(lockKey)?.values() ?? [])].some(isLater);
   }
 
+  /** Adds a lease that was just opened, as no later grant has one. */
   add(lockKey: string, holder: Holder, lease: ManagedLease): void {
     const { exclusive, shared } = this.#all;
     this.onGrant(lockKey, holder, lease.fencingToken);

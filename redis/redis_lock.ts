@@ -276,6 +276,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     return await this.#calls.steal(name, read);
   }
 
+  /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
   async #stealNow(name: string, options: AttachableAcquireOptions & Traced): Promise<Lease> {
     const keys = this.#keys(name);
     const signal = this.#lifetime.ended;

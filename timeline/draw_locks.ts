@@ -41,8 +41,8 @@ export interface DrawLocksOptions {
  * others, but shows the names and labels that are in the recordings.
  *
  * Files are read line by line. The page has at most 1,500 calls: of more, those around the end of the longest
- * wait, and it says which time that is. Its charts are of all calls, and its sums, if there are at most 4,096 locks. Choose another time by `from` and
- * `to`, or one lock by `name`. Memory and the size of the page do not grow with the recordings.
+ * wait, and it says which time that is. Its charts are of all calls, and so are its sums if there are
+ * at most 4,096 locks. Choose another time by `from` and `to`, or one lock by `name`. Memory and the size of the page do not grow with the recordings.
  *
  * Times are those of the wall clocks of the processes. Nothing corrects them: where fencing tokens contradict
  * the clocks, the page says by how much they differ at least. The last line of a killed process may be cut: it

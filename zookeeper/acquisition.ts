@@ -269,9 +269,9 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   /**
-   * If all blockers are `tryAcquire()` znodes, the first of them either holds the lock or is about to be deleted.
-   * Its age decides: a failed one is deleted at once, so one that is older than 100 ms is taken for
-   * the holder's.
+   * Does not wait for a holder: behind the znode of an `acquire()` the result is `false` at once. If all blockers
+   * are `tryAcquire()` znodes, the first of them either holds the lock or is about to be deleted. Its age decides:
+   * a failed one is deleted at once, so one that is older than 100 ms is taken for the holder's.
    */
   async #tryWin(znode: OwnZnode, seen: QueueView): Promise<boolean> {
     const enteredMs = this.#clock.now();
@@ -299,7 +299,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const { name, label, maxHoldMs, call } = this.#terms;
     const { session } = znode;
     const budget = this.#budget;
-    // Sends nothing while the watch is set. It is lost with its connection.
+    // Sends nothing while the watch is set. It is lost with its connection, and then nothing tells us that
+    // our znode was deleted, and another client was granted the lock.
     const watch = () => session.ask(budget, () => znode.watch());
     if (znode.fencingToken === null) await watch();
     // The heartbeat's znode was created together with ours, unless there was an outage.
@@ -307,7 +308,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
       await budget.ask(async () => void await session.prepareHeartbeat());
       await watch();
     }
-    // The write comes before the read: then a server that lags behind the ensemble knows of a delete.
+    // A waiter sends no writes, so after a long wait the session must be proven again. The write comes
+    // before the read: then a server that lags behind the ensemble knows of a delete.
     while (!session.isProvenRecently) {
       await budget.ask(() => session.sendHeartbeat());
       await watch();
@@ -399,7 +401,11 @@ export class Acquisition implements LeaseActions, ChangeListener {
     return znode.delete(sessions);
   }
 
-  /** @param deleting The first attempt. */
+  /**
+   * Tries in the background to delete a znode of ours, until it is gone or the engine is closed.
+   *
+   * @param deleting The first attempt.
+   */
   #deleteInBackground(znode: OwnZnode, deleting = this.#delete(znode)): void {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {

@@ -199,8 +199,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
 
   /**
-   * The answer to a request that was sent at `sent`: the lease has `validMs` left from then. The deadline never
-   * becomes earlier, for the answer may be a late one.
+   * The service has answered a request that was sent at `sent`: the lease has `validMs` left from then. The
+   * deadline never becomes earlier, for the answer may be a late one. A lost lease stays lost.
    */
   extend(sent: Instant, validMs: number, ttlMs: number = this.#ttlMs): void {
     if (!this.#checkLive()) return;
@@ -234,8 +234,9 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Whether the last answer still proves the lease (invariant 7). If not, this also sends a renewal, unless one
-   * is under way: its answer proves the lease.
+   * Whether the last answer still proves the lease. After a suspension of the process it does not: the
+   * monotonic clock stood still, the TTL on the server went on (invariant 7). Then this also sends a
+   * renewal, unless one is under way: its answer proves the lease.
    */
   #checkProven(): boolean {
     if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
@@ -354,7 +355,10 @@ export class ManagedLease implements Lease, ScheduledLease {
     outside(() => void this.#sendRenewal(ttlMs));
   }
 
-  /** Leases that cannot be renewed in time must not cost others their turn, one by one. */
+  /**
+   * Whether a renewal that is sent now will be answered before the deadline. If more leases wait than can be
+   * renewed in time, those that cannot be saved must not cost others their turn, one by one.
+   */
   #canBeSaved(): boolean {
     const { clock, answerMs } = this.#context;
     const neededMs = Math.max(Math.min(this.#validMs / 50, MAX_HOPELESS_MS), 2 * answerMs);
@@ -397,7 +401,10 @@ export class ManagedLease implements Lease, ScheduledLease {
     this.#cleanUp();
   }
 
-  /** Ends the lease for its holder at disposal. Resolves when the lock is no longer kept. */
+  /**
+   * Ends the lease for its holder at disposal. The lock is kept until it is released, unless the lease outlives
+   * the instance: then it is lost here, and stays on the server. Resolves when the lock is no longer kept.
+   */
   keep(): Promise<void> {
     this.#checkLive();
     if (this.#state !== "held") return Promise.resolve();
@@ -438,7 +445,10 @@ export class ManagedLease implements Lease, ScheduledLease {
     await this.#releasing?.catch(() => {});
   }
 
-  /** Resolves with true if the lease was ours until `release()` was called. */
+  /**
+   * Sends releases until one is answered, at most until the deadline. The renewal under way goes first.
+   * Resolves with true if the lease was ours until `release()` was called.
+   */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background, stopped } = this.#context;
     this.#state = "releasing";
@@ -493,7 +503,10 @@ export class ManagedLease implements Lease, ScheduledLease {
     });
   }
 
-  /** Of the requests that wait for their turn, one that somebody waits for goes first, a clean-up last. */
+  /**
+   * Sends one release: if somebody waits for it, before the renewals that wait for their turn, else after them,
+   * so that lost leases do not cost others their time. Without an answer in time the result is "unknown".
+   */
   #sendRelease(leftMs: number, isLost: boolean): ReleaseAnswer | Promise<ReleaseAnswer> {
     const { clock } = this.#context;
     const attempt = new Attempt(clock, this.#grant.ttlMs, isLost ? Infinity : 0, leftMs);

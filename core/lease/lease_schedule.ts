@@ -50,7 +50,7 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#wakeBy(lease.atMs);
   }
 
-  /** Without leases there is no timer. */
+  /** Removes a lease that is no longer held. Without leases there is no timer. */
   remove(lease: L): void {
     if (!this.#heap.delete(lease) || this.#heap.size > 0) return;
     this.#cancelTimer?.();
@@ -58,7 +58,7 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#timerMs = Infinity;
   }
 
-  /** If `dueMs` is later than before, the next tick finds out. */
+  /** The `dueMs` of a lease may be earlier than before. If it is later, the next tick finds out. */
   update(lease: L): void {
     const { dueMs } = lease;
     if (dueMs >= lease.atMs || !this.#heap.delete(lease)) return;

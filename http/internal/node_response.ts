@@ -152,6 +152,7 @@ export class LockedResponse {
     return this.hasBegun && this.#endCallbacks.length > 0 ? this.#awaitHandler() : null;
   }
 
+  /** The connection closes: after a complete response, this changes nothing. */
   readonly #onClosed = (): void => {
     const isOver = this.#state !== "open";
     if (isOver && this.#state !== "ending") return;
@@ -167,6 +168,7 @@ export class LockedResponse {
     await this.#released;
   }
 
+  /** Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. */
   readonly #onLost = (): void => {
     if (this.#released !== null) return;
     const isEnding = this.#state !== "open" && !this.abandoned.aborted;

@@ -116,7 +116,8 @@ export function leasesOf(request: object): RequestLease[] {
 }
 
 /**
- * A lease that is granted when nobody awaits a response any more is released.
+ * Acquires the lock, and waits for it as long as the settings allow. A lease that is granted when nobody
+ * awaits a response any more is released.
  *
  * @throws {LockSetupError} If the lock cannot work as it is set up, or the request holds it already.
  * This is not an outage: the request never proceeds without a lease.
@@ -205,7 +206,8 @@ function lockedTwice(key: string): LockSetupError {
 }
 
 /**
- * Runs the handler until it ends or the lease is lost: then one that ignores `lease.signal` runs on.
+ * Runs the handler until it ends or the lease is lost: then one that ignores `lease.signal` runs on, but
+ * no response waits for it. If the lease is already lost at the start, the handler is not run.
  *
  * @param onLate Called after a loss, with what the handler has returned or thrown; not called if that is
  * the loss itself, or an error with the loss as its cause. What it throws is ignored.

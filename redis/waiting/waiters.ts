@@ -110,7 +110,10 @@ export class Waiters implements InboxListener {
     return cluster ? null : this.#rooms.get(lock)?.clockMapping(epoch) ?? null;
   }
 
-  /** Makes the other queued calls for a lock ask: each call fails by its own ask only. */
+  /**
+   * Makes the other queued calls for a lock ask, after one of them found that Redis is unavailable: each
+   * call fails by its own ask only.
+   */
   reportOutage(waiter: Waiter): void {
     const room = this.#rooms.get(waiter.keys.lock);
     if (room?.waiters.has(waiter)) room.onOutage();

@@ -12,8 +12,8 @@ import { waitUntil } from "../servers/wait.ts";
 
 export const MAIN = new URL("../../command/main.ts", import.meta.url);
 
-/** Prints its process id, ignores TERM, and ends only by KILL. */
-export const STUBBORN = ["sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.1; done"];
+/** Prints its process id, ignores TERM, and ends by KILL, or some time after a test run that was killed. */
+export const STUBBORN = ["sh", "-c", "trap '' TERM; echo $$; exec sleep 1000"];
 
 /** Prints its process id, and the name of the signal that ends it. */
 export const OBEDIENT = [

@@ -1,6 +1,6 @@
 /**
  * Counts the bytes that the process allocates for a cycle on Redis: of the lock, and of the client package alone
- * for the same two commands. No lock on that client can need less than the latter.
+ * for the same two commands.
  *
  * @module
  */

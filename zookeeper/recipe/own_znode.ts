@@ -127,7 +127,11 @@ export class OwnZnode implements Watcher, QueueEntry {
     return new LockSetupError(message, name);
   }
 
-  /** `null` if neither our watch was set, nor a listing has shown our znode alone: set the watch. */
+  /**
+   * The zxid of our znode's create, which is read when the watch on our znode is set. Without a wait that
+   * watch is not set. Then it is the zxid of a listing that shows our znode alone. `null` if there is no such
+   * listing either: set the watch.
+   */
   get fencingToken(): bigint | null {
     return this.found?.czxid ?? this.#listedToken;
   }

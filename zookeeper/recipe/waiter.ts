@@ -115,13 +115,20 @@ export class Waiter implements QueueWaiter, Watcher {
     return ahead.entries.length === 0 ? null : ahead;
   }
 
-  /** Without those that must have been deleted since, because an entry of ours behind them was the first one. */
+  /**
+   * Returns the blockers that a listing shows, without those that must have been deleted since, because an
+   * entry of ours behind them was the first one.
+   */
   #aheadIn(view: QueueView): EntriesAhead {
     const { queue: { holder }, name } = this.#znode;
     return { ...view.blockersOf(name, holder?.name)!, view, epoch: view.epoch };
   }
 
-  /** @returns Those that still exist; `null` if the queue must be listed again. */
+  /**
+   * Waits until the nearest entry, our own znode or the connection changes.
+   *
+   * @returns Those that still exist; `null` if the queue must be listed again.
+   */
   async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { name } = ahead.entries.at(-1)!;
     const { holder } = this.#znode.queue;
@@ -171,7 +178,11 @@ export class Waiter implements QueueWaiter, Watcher {
     });
   }
 
-  /** Sleeps for as long in ms as `limitOf` returns, if it is given. Returns whether there was a change. */
+  /**
+   * Sleeps until our znode, the predecessor or the connection changes, for as long in ms as `limitOf` returns.
+   *
+   * @returns Whether there was a change.
+   */
   async #sleep(
     predecessor: Predecessor | null,
     limitOf?: (found: Znode) => number,

@@ -400,7 +400,11 @@ export class Session implements TransportListener {
     await this.#transport.close(timeoutMs);
   }
 
-  /** @param isExpired Whether the server says that it is over. */
+  /**
+   * Ends the session and all leases at once, without a request to the server.
+   *
+   * @param isExpired Whether the server says that it is over.
+   */
   lose(
     isExpired = false,
     cause: unknown = isExpired ? undefined : this.#transport.connectError,
