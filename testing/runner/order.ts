@@ -36,5 +36,6 @@ export function slowFirst(files: readonly string[], seed: number): string[] {
 /** Files that start servers, or other runtimes. */
 function isSlow(file: string): boolean {
   const strategy = strategyOf(file);
-  return strategy === "redis" || strategy === "zookeeper" || /\btests\/(?:npm|faults)\//.test(file);
+  return strategy === "redis" || strategy === "zookeeper" ||
+    /\btests\/(?:npm|faults|command|open|examples)\//.test(file);
 }
