@@ -738,7 +738,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "0ed3b2d8634909976b4c030605d33dcaf52d3708",
+  sha1: "0009e9a3f67ac06365ec5fee9267342eefea6d07",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -794,6 +794,8 @@ if next_waiter then
 notified = notify(next_waiter.inbox, 'free', next_waiter.value, keys.lock)
 end
 end
+elseif lock_value == owner_value then
+confirm_holder(keys, holder_record)
 end
 if admits or generation then`,
     SHARED_PART,

@@ -332,6 +332,20 @@ Deno.test("ask.lua does not skip the waiters of an inbox whose confirmed holder 
   assertEquals(await redis.holder(), valueOf("c"));
 });
 
+Deno.test("leave.lua confirms the claim that it keeps, so that nobody parks its process", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "p1", inbox: "p" });
+  await redis.ask({ owner: "p2", inbox: "p" });
+  await redis.ask({ owner: "b", inbox: "b" });
+  await redis.leave("a"); // p1 gets a claim
+  const [outcome] = await redis.run(LEAVE, valueOf("p1"), 0, "handoff", "keep");
+  assertEquals([outcome, await redis.holder()], [OTHER_OWNER, valueOf("p1")]);
+  await redis.command("DEL", LOCK); // it has expired
+  assertEquals((await redis.ask({ owner: "b", inbox: "b", ticket: 3 }))[0], QUEUED);
+  assertEquals(await redis.holder(), valueOf("p2"));
+});
+
 Deno.test("leave.lua frees the lock and keeps the queue when handoff is off", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
