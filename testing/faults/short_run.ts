@@ -16,7 +16,7 @@ import { scaled } from "../time.ts";
 const SOAK = Boolean(process.env["HOLDFAST_SOAK"]);
 /** The fixed seed; `deno task faults` draws new ones. */
 const SEED = Number(process.env["HOLDFAST_SEED"] ?? 6);
-const DURATION_MS = scaled(SOAK ? 120_000 : 5_000);
+const DURATION_MS = scaled(SOAK ? 120_000 : 4_000);
 /** The servers may need this long, in ms, to remove everything of dead workers. */
 const RESIDUE_BOUND_MS = 90_000;
 /** The fewest grants that a run must have seen, even on a busy machine. */
