@@ -43,8 +43,48 @@ Codes: 64 wrong arguments, 69 no service, 78 service refuses, 127 no COMMAND.
 
 Example: holdfast run --at redis://127.0.0.1 --no-wait nightly -- ./report.sh`;
 
+/** What the arguments say. */
+interface Terms {
+  readonly name: string;
+  readonly command: readonly [string, ...string[]];
+  readonly url: string;
+  readonly label: string | undefined;
+  readonly options: AcquireOptions;
+  readonly killAfterMs: number | undefined;
+  readonly busyCode: number;
+}
+
 /** Runs it. Resolves with the exit code. */
 export async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  const { name, command, url, label, options, killAfterMs, busyCode } = readTerms(args, context);
+  // Those of a `run` around this one, with another directory.
+  const inherited = lockDescriptors(name);
+  const stop = new AbortController();
+  const listeners = (["SIGHUP", "SIGINT", "SIGTERM"] as const)
+    .map((signal) => [signal, () => stop.abort(signal)] as const);
+  for (const [signal, listener] of listeners) process.on(signal, listener);
+  try {
+    return await context.withLocks(url, async (locks) => {
+      const lease = await acquire(locks, name, { ...options, signal: stop.signal });
+      try {
+        if (stop.signal.aborted) return codeOfSignal(stop.signal);
+        if (lease !== null) {
+          // On files, the command keeps the lock even if this process is killed by force.
+          const own = lockDescriptors(name).find((fd) => !inherited.includes(fd)) ?? null;
+          return await runCommand(lease, command, killAfterMs, own, stop.signal, context);
+        }
+        context.say(`${JSON.stringify(name)} is busy`);
+        return busyCode;
+      } finally {
+        await lease?.release();
+      }
+    }, label);
+  } finally {
+    for (const [signal, listener] of listeners) process.off(signal, listener);
+  }
+}
+
+function readTerms(args: readonly string[], context: CommandContext): Terms {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -60,52 +100,23 @@ export async function run(args: readonly string[], context: CommandContext): Pro
       label: { type: "string" },
     },
   });
+  const { wait, shared, limit, label } = values;
+  const noWait = values["no-wait"];
   const [name, program, ...rest] = positionals;
   if (name === undefined) throw new UsageError("the name of the lock is missing");
   if (program === undefined) throw new UsageError("the command is missing: write it behind --");
-  if (values.wait !== undefined && values["no-wait"]) {
-    throw new UsageError("--wait and --no-wait exclude each other");
-  }
+  if (wait !== undefined && noWait) throw new UsageError("--wait and --no-wait exclude each other");
   const busyCode = readNumber("-E", values["busy-code"] ?? `${EXIT.busy}`, 0, 255);
-  const killAfterMs = values["kill-after"] === undefined
-    ? undefined
-    : readDuration("--kill-after", values["kill-after"]);
-  const waitMs = values["no-wait"]
-    ? 0
-    : values.wait === undefined
-    ? undefined
-    : readDuration("--wait", values.wait);
-  const mode: AcquireOptions = {
-    ...values.shared ? { mode: "shared" } : {},
-    ...values.limit === undefined ? {} : { limit: readNumber("--limit", values.limit, 1, 10_000) },
+  const killAfter = values["kill-after"];
+  const killAfterMs = killAfter === undefined ? undefined : readDuration("--kill-after", killAfter);
+  const waitMs = noWait ? 0 : wait === undefined ? undefined : readDuration("--wait", wait);
+  const options: AcquireOptions = {
+    waitMs,
+    ...shared ? { mode: "shared" } : {},
+    ...limit === undefined ? {} : { limit: readNumber("--limit", limit, 1, 10_000) },
   };
   const url = withTtl(context.url(values.at), values.ttl);
-  // Those of a `run` around this one, with another directory.
-  const inherited = lockDescriptors(name);
-  const stop = new AbortController();
-  const listeners = (["SIGHUP", "SIGINT", "SIGTERM"] as const)
-    .map((signal) => [signal, () => stop.abort(signal)] as const);
-  for (const [signal, listener] of listeners) process.on(signal, listener);
-  try {
-    return await context.withLocks(url, async (locks) => {
-      const lease = await acquire(locks, name, { waitMs, ...mode, signal: stop.signal });
-      try {
-        if (stop.signal.aborted) return codeOfSignal(stop.signal);
-        if (lease !== null) {
-          const command = [program, ...rest] as const;
-          // On files, the command keeps the lock even if this process is killed by force.
-          const own = lockDescriptors(name).find((fd) => !inherited.includes(fd)) ?? null;
-          return await runCommand(lease, command, killAfterMs, own, stop.signal, context);
-        }
-        context.say(`${JSON.stringify(name)} is busy`);
-        return busyCode;
-      } finally {
-        await lease?.release();
-      }
-    }, values.label);
-  } finally {
-    for (const [signal, listener] of listeners) process.off(signal, listener);
-  }
+  return { name, command: [program, ...rest], url, label, options, killAfterMs, busyCode };
 }
 
 /** Runs the command. Resolves with its exit code, or that of a lost lease. */

@@ -39,7 +39,12 @@ import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contra
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { NoAnswerError, OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import {
+  NoAnswerError,
+  OutageBudget,
+  type OutageTerms,
+  RETRY_MS,
+} from "../core/time/outage_budget.ts";
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
@@ -127,6 +132,7 @@ export class RedisLock implements AttachableLock, ListableLock {
   readonly #options: ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
   readonly #ownNonce: OwnNonceOptions[typeof OWN_NONCE];
   readonly #context: CallContext;
+  readonly #outage: OutageTerms;
   readonly #ownerCalls = new OwnerCalls();
   readonly #calls: Calls<AttachableAcquireOptions>;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
@@ -161,6 +167,8 @@ export class RedisLock implements AttachableLock, ListableLock {
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
+    const terms = { clock, service: "Redis", unavailableAfterMs };
+    this.#outage = { ...terms, classify: classifyFailure, client };
     const [lifetime, nesting] = [this.#lifetime, this.#nesting];
     this.#calls = new Calls({ strategy: "redis", lock: this, lifetime, nesting, clock }, {
       // A wait ends with a lease, or rejects.
@@ -238,7 +246,7 @@ export class RedisLock implements AttachableLock, ListableLock {
       onWait,
       call: options.call,
     };
-    const budget = this.#budget(name, this.#lifetime.ended, limitMs);
+    const budget = new OutageBudget(this.#outage, name, this.#lifetime.ended, limitMs);
     const call = new Acquisition(this.#context, terms, budget);
     if (chosen !== undefined) this.#ownerCalls.begin(name, chosen, call);
     return call;
@@ -258,18 +266,6 @@ export class RedisLock implements AttachableLock, ListableLock {
     return this.#lastKeys.keys;
   }
 
-  #budget(lockName: string, signal: AbortSignal, limitMs = Infinity): OutageBudget {
-    return new OutageBudget({
-      clock: this.#timer,
-      service: "Redis",
-      lockName,
-      unavailableAfterMs: Math.min(limitMs, this.#options.unavailableAfterMs),
-      signal,
-      classify: classifyFailure,
-      client: this.#context.commands.client,
-    });
-  }
-
   async #steal(name: string, options: AttachableAcquireOptions): Promise<Lease> {
     const read = this.#read(name, options); // `signal` is excluded
     if (read.ownerId !== undefined) this.#ownerCalls.check(name, read.ownerId);
@@ -281,7 +277,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     const keys = this.#keys(name);
     const signal = this.#lifetime.ended;
     for (let i = 0; i < MAX_STEALS; i++) {
-      const { digest } = await this.#ask(this.#budget(name, signal), keys, 0);
+      const { digest } = await this.#ask(new OutageBudget(this.#outage, name, signal), keys, 0);
       const call = digest === null
         ? this.#begin(name, options, "try")
         : this.#begin(name, options, "steal", digest);
@@ -302,7 +298,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     const maxWaiters = readMaxWaiters(options);
     checkName(name);
     this.#lifetime.throwIfEnded();
-    const budget = this.#budget(name, this.#lifetime.ended);
+    const budget = new OutageBudget(this.#outage, name, this.#lifetime.ended);
     return snapshotOf(name, await this.#ask(budget, this.#keys(name), maxWaiters));
   }
 
@@ -319,14 +315,14 @@ export class RedisLock implements AttachableLock, ListableLock {
     const { keyPrefix } = this.#options;
     checkListable(commands.client, keyPrefix);
     this.#lifetime.throwIfEnded();
-    const newBudget = () => this.#budget(`${prefix}*`, this.#lifetime.ended);
+    const newBudget = () => new OutageBudget(this.#outage, `${prefix}*`, this.#lifetime.ended);
     return listNames(commands, keyPrefix, prefix, newBudget);
   }
 
   /** The same, at the end of a bounded wait. */
   async #look(name: string): Promise<LockSnapshot> {
     this.#lifetime.throwIfEnded();
-    const budget = this.#budget(name, this.#lifetime.ended, ANSWER_WITHIN_MS);
+    const budget = new OutageBudget(this.#outage, name, this.#lifetime.ended, ANSWER_WITHIN_MS);
     const startMs = this.#timer.now();
     try {
       return snapshotOf(name, await this.#ask(budget, this.#keys(name), 0));

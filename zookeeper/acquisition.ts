@@ -53,7 +53,7 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { callSignal } from "../core/time/abort_watch.ts";
-import { OutageBudget, type OutageBudgetOptions, RETRY_MS } from "../core/time/outage_budget.ts";
+import { OutageBudget, type OutageTerms, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode } from "./connection/failures.ts";
 import type { Znode } from "./connection/wire.ts";
 import type { IdleLocks } from "./idle_locks.ts";
@@ -77,7 +77,7 @@ export interface CallContext {
   /** Aborts at disposal. */
   readonly ended: AbortSignal;
   /** How long a call keeps trying while ZooKeeper does not answer. */
-  readonly outage: Omit<OutageBudgetOptions, "lockName" | "signal">;
+  readonly outage: OutageTerms;
 }
 
 /** The terms of one call. */
@@ -121,12 +121,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     this.#clock = context.engine.clock;
     const { outage, ended } = context;
     this.#signal = callSignal(terms.signal, ended);
-    this.#budget = new OutageBudget({
-      ...outage,
-      lockName: terms.name,
-      unavailableAfterMs: Math.min(terms.withinMs, outage.unavailableAfterMs),
-      signal: this.#signal.signal,
-    });
+    this.#budget = new OutageBudget(outage, terms.name, this.#signal.signal, terms.withinMs);
   }
 
   /**

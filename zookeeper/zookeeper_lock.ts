@@ -259,12 +259,7 @@ export class ZooKeeperLock implements ListableLock {
     read: (session: Session) => Promise<T>,
   ): Promise<T> {
     const { sessions, outage, ended } = this.#context;
-    const budget = new OutageBudget({
-      ...outage,
-      lockName: name,
-      unavailableAfterMs: Math.min(withinMs, outage.unavailableAfterMs),
-      signal: ended,
-    });
+    const budget = new OutageBudget(outage, name, ended, withinMs);
     for (;;) {
       try {
         const session = sessions.live() ?? await sessions.within(budget);

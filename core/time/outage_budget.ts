@@ -36,15 +36,13 @@ export interface Failure {
   readonly isVague?: boolean;
 }
 
-export interface OutageBudgetOptions {
+/** What the calls of one instance share. */
+export interface OutageTerms {
   readonly clock: Clock;
   /** The service, for error messages: `"Redis"`. */
   readonly service: string;
-  readonly lockName: string;
-  /** How long, in ms, an outage may last before the call gives up. */
+  /** How long, in ms, an outage may last before a call gives up. */
   readonly unavailableAfterMs: number;
-  /** Ends the call: it aborts with the caller's signal and at disposal. */
-  readonly signal: AbortSignal;
   readonly classify: (error: unknown) => Failure;
   readonly client?: {
     /** Why the connection is down, if that is known: explains a failure that says nothing itself. */
@@ -67,13 +65,21 @@ export class OutageBudget {
   readonly signal: AbortSignal;
   /** When the outage began, in monotonic ms; `null` while the service answers. Only the budget writes it. */
   outageSinceMs: number | null = null;
-  readonly #options: OutageBudgetOptions;
+  readonly #terms: OutageTerms;
+  readonly #lockName: string;
+  readonly #unavailableAfterMs: number;
   /** The last failure of this outage. It explains more than "no answer in time". */
   #lastFailure: unknown = undefined;
 
-  constructor(options: OutageBudgetOptions) {
-    this.#options = options;
-    this.signal = options.signal;
+  /**
+   * @param signal Ends the call: it aborts with the caller's signal and at disposal.
+   * @param limitMs How long, in ms, an outage of this call may last at most; it may be less.
+   */
+  constructor(terms: OutageTerms, lockName: string, signal: AbortSignal, limitMs = Infinity) {
+    this.#terms = terms;
+    this.#lockName = lockName;
+    this.signal = signal;
+    this.#unavailableAfterMs = Math.min(limitMs, terms.unavailableAfterMs);
   }
 
   /** An outage began before the next request is sent. */
@@ -95,7 +101,8 @@ export class OutageBudget {
    * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
    */
   async ask<T>(request: () => Promise<T>): Promise<T> {
-    const { clock, signal, classify } = this.#options;
+    const { clock, classify } = this.#terms;
+    const { signal } = this;
     for (;;) {
       signal.throwIfAborted();
       const sentMs = clock.now();
@@ -118,7 +125,7 @@ export class OutageBudget {
    * decides that, by {@linkcode OutageBudget.answered}. The signal ends the wait, too.
    */
   settle<T>(request: Promise<T>): Promise<T> {
-    const { signal } = this.#options;
+    const { signal } = this;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const fail = (error: unknown, hasFailed = false) => {
       endTimer(hasFailed);
@@ -143,7 +150,8 @@ export class OutageBudget {
    * wait any more: the request is answered, or has failed, or the caller has given up. Later calls do nothing.
    */
   timeAnswer(onOver: (error: unknown) => void): (hasFailed: boolean) => void {
-    const { clock, unavailableAfterMs } = this.#options;
+    const { clock } = this.#terms;
+    const unavailableAfterMs = this.#unavailableAfterMs;
     let stepMs = clock.now();
     let answerMs = stepMs;
     this.outageSinceMs ??= stepMs;
@@ -173,7 +181,7 @@ export class OutageBudget {
    * returns when others were last answered, in monotonic ms.
    */
   #skip(blockedMs: number, answerMs: number): number {
-    const { clock, client } = this.#options;
+    const { clock, client } = this.#terms;
     const lastMs = Math.max(answerMs, client?.lastAnswerMs ?? answerMs);
     const skippedMs = Math.max(blockedMs, lastMs - answerMs);
     if (this.outageSinceMs !== null && skippedMs > 0) {
@@ -184,10 +192,10 @@ export class OutageBudget {
 
   /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */
   async recover(error: unknown, sentMs?: number): Promise<void> {
-    const { clock, signal } = this.#options;
+    const { signal } = this;
     signal.throwIfAborted();
     this.judge(error, sentMs);
-    await pause(clock, RETRY_MS, signal);
+    await pause(this.#terms.clock, RETRY_MS, signal);
   }
 
   /**
@@ -195,8 +203,8 @@ export class OutageBudget {
    *
    * @param sentMs When the failed request was sent, in monotonic ms.
    */
-  judge(error: unknown, sentMs: number = this.#options.clock.now()): void {
-    const { classify } = this.#options;
+  judge(error: unknown, sentMs: number = this.#terms.clock.now()): void {
+    const { classify } = this.#terms;
     if (error instanceof NoAnswerError) throw this.unavailable(error);
     const { kind } = classify(error);
     if (kind === "foreign") throw error;
@@ -208,14 +216,15 @@ export class OutageBudget {
 
   /** Throws a `LockUnavailableError` if the outage lasts for `unavailableAfterMs`. */
   check(cause?: unknown): void {
-    const { clock, unavailableAfterMs } = this.#options;
     if (this.outageSinceMs === null) return;
-    if (clock.now() - this.outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
+    const lastedMs = this.#terms.clock.now() - this.outageSinceMs;
+    if (lastedMs >= this.#unavailableAfterMs) throw this.unavailable(cause);
   }
 
   /** Makes the error for a call that gives up. */
   unavailable(cause?: unknown): LockSetupError | LockUnavailableError {
-    const { service, lockName } = this.#options;
+    const { service } = this.#terms;
+    const lockName = this.#lockName;
     const { error, reason, isRefusal, isLasting } = this.#explain(cause);
     const verb = isRefusal ? "use" : "reach";
     const message = `Cannot ${verb} ${service} for lock ${JSON.stringify(lockName)}: ${reason}`;
@@ -227,7 +236,7 @@ export class OutageBudget {
 
   /** Finds the error that explains most: the failure, or why the connection is down. */
   #explain(cause: unknown) {
-    const { unavailableAfterMs, classify, client } = this.#options;
+    const { classify, client } = this.#terms;
     const isSilent = cause === undefined || cause instanceof NoAnswerError;
     const failure = isSilent ? null : classify(cause);
     const known = isSilent || failure?.isVague ? client?.connectionError : undefined;
@@ -236,7 +245,8 @@ export class OutageBudget {
       const isLasting = kind === "refused";
       return { error: known, reason, isRefusal: isLasting, isLasting };
     }
-    const reason = failure?.reason ?? `it has not answered in time for ${unavailableAfterMs} ms`;
+    const reason = failure?.reason ??
+      `it has not answered in time for ${this.#unavailableAfterMs} ms`;
     const isLasting = failure?.kind === "refused";
     return { error: cause, reason, isRefusal: failure?.isRefusal ?? isLasting, isLasting };
   }

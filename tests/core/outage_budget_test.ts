@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
-import { type Failure, OutageBudget } from "../../core/time/outage_budget.ts";
+import { type Failure, OutageBudget, type OutageTerms } from "../../core/time/outage_budget.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 
@@ -21,8 +21,8 @@ function classify(error: unknown): Failure {
 
 function open(signal = new AbortController().signal) {
   const clock = new FakeClock();
-  const options = { clock, service: "Redis", lockName: "n", unavailableAfterMs: 1_000 };
-  return { clock, budget: new OutageBudget({ ...options, signal, classify }) };
+  const terms = { clock, service: "Redis", unavailableAfterMs: 1_000, classify };
+  return { clock, budget: new OutageBudget(terms, "n", signal) };
 }
 
 Deno.test("OutageBudget.ask() retries a request until it is answered", async () => {
@@ -176,12 +176,10 @@ Deno.test("OutageBudget names the error of the connection when the failure says 
   ];
   for (const [failure, connection, expected] of cases) {
     const clock = new FakeClock();
-    const budget = new OutageBudget({
+    const terms: OutageTerms = {
       clock,
       service: "Redis",
-      lockName: "n",
       unavailableAfterMs: 1_000,
-      signal: new AbortController().signal,
       classify: (error) => ({
         kind: "retry",
         endsOutage: false,
@@ -189,7 +187,8 @@ Deno.test("OutageBudget names the error of the connection when the failure says 
         isVague: (error as { reason?: string }).reason === "offline",
       }),
       client: { connectionError: connection === null ? undefined : failed(connection) },
-    });
+    };
+    const budget = new OutageBudget(terms, "n", new AbortController().signal);
     const request = failure === null ? new Promise(() => {}) : Promise.reject(failed(failure));
     const rejected = assertRejects(async () => {
       for (;;) {
@@ -206,14 +205,14 @@ Deno.test("OutageBudget names the error of the connection when the failure says 
 });
 
 Deno.test("OutageBudget.unavailable() has no cause that repeats its message", () => {
-  const { signal } = new AbortController();
-  const options = { clock: new FakeClock(), service: "Redis", lockName: "n", signal };
   const reason = "it is down. Start it";
-  const budget = new OutageBudget({
-    ...options,
+  const terms: OutageTerms = {
+    clock: new FakeClock(),
+    service: "Redis",
     unavailableAfterMs: 1_000,
     classify: () => ({ kind: "retry", endsOutage: false, reason }),
-  });
+  };
+  const budget = new OutageBudget(terms, "n", new AbortController().signal);
   const refused = new Error("connect ECONNREFUSED");
   const empty = new Error("", { cause: refused });
   const cases: [failure: unknown, cause: unknown][] = [

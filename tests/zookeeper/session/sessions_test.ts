@@ -100,14 +100,13 @@ Deno.test("Sessions.live() opens no session", async () => {
 
 Deno.test("Sessions.within() ends the outage of a call when the next session is open", async () => {
   const { clock, transports, sessions } = newSessions();
-  const budget = new OutageBudget({
-    clock,
-    service: "ZooKeeper",
-    lockName: "n",
-    unavailableAfterMs: CONNECT_TIMEOUT_MS,
-    signal: new AbortController().signal,
-    classify: classifyFailure,
-  });
+  const terms = { clock, service: "ZooKeeper", classify: classifyFailure };
+  const { signal } = new AbortController();
+  const budget = new OutageBudget(
+    { ...terms, unavailableAfterMs: CONNECT_TIMEOUT_MS },
+    "n",
+    signal,
+  );
   const opening = sessions.within(budget);
   await clock.pass(1_000);
   assert(budget.outageSinceMs !== null);
@@ -122,8 +121,8 @@ Deno.test("Sessions.within() leaves no listener when its budget ends before a se
   const { signal } = new AbortController();
   const listeners = countListeners(signal);
   const unavailableAfterMs = CONNECT_TIMEOUT_MS / 2;
-  const terms = { clock, service: "ZooKeeper", lockName: "n", classify: classifyFailure };
-  const opening = sessions.within(new OutageBudget({ ...terms, unavailableAfterMs, signal }));
+  const terms = { clock, service: "ZooKeeper", unavailableAfterMs, classify: classifyFailure };
+  const opening = sessions.within(new OutageBudget(terms, "n", signal));
   const late = assertRejects(() => opening, Error, "No answer in time");
   assertEquals(listeners(), 1);
   await clock.pass(unavailableAfterMs);
