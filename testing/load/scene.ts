@@ -4,7 +4,7 @@
  * @module
  */
 import { assert } from "@std/assert";
-import { lockKeys } from "../../redis/protocol/keys.ts";
+import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
 import { within } from "../conformance/bounds.ts";
@@ -33,6 +33,7 @@ export interface SceneOptions {
 /** A scene. */
 export interface Scene extends AsyncDisposable {
   readonly server: RedisServer;
+  readonly keys: LockKeys;
   readonly lines: readonly Line[];
   readonly bystander: Bystander;
   /** After how many ms all calls had learned that they wait. */
@@ -68,11 +69,12 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
   const queuedMs = await lineUp(lines);
   const scripts = () => scriptsOf(server);
   const grants = () => lines.reduce((sum, line) => sum + line.grants.length, 0);
-  const values = await queuedValues(server.command, lockKeys("lock:", NAME));
+  const keys = lockKeys("lock:", NAME);
+  const values = await queuedValues(server.command, keys);
   const clients = servers.use(stack.move());
   const owned = servers.move();
   return {
-    ...{ server, lines, bystander, queuedMs, scripts },
+    ...{ server, keys, lines, bystander, queuedMs, scripts },
     order: values.map((value) => value.slice(0, -NONCE_LENGTH)),
     async release() {
       assert(await held.release());

@@ -120,21 +120,6 @@ export function lateGrants(order: readonly string[], grants: readonly LineGrant[
   return count;
 }
 
-/**
- * Of each line the grants after each has had one: then all have noticed a loss of the queue, and asked again.
- * Lines that were served before the last one noticed have none.
- */
-export function grantsWhenAllAreBack(lines: readonly (readonly LineGrant[])[]): LineGrant[][] {
-  const firsts = lines.map((grants) => byToken(grants)[0]).filter((grant) => grant !== undefined);
-  const lastToken = BigInt(byToken(firsts).at(-1)?.token ?? 0);
-  return lines.map((grants) => grants.filter(({ token }) => BigInt(token) > lastToken));
-}
-
-/** How many of these have grants, whose order then means something if they are several. */
-export function served(lines: readonly (readonly LineGrant[])[]): number {
-  return lines.filter(({ length }) => length > 0).length;
-}
-
 function byToken(grants: readonly LineGrant[]): LineGrant[] {
   return [...grants].sort((a, b) => BigInt(a.token) < BigInt(b.token) ? -1 : 1);
 }
