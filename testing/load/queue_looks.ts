@@ -12,15 +12,20 @@ import type { LineGrant } from "./waiting_lines.ts";
 /** A shorter time would slow down the server that is measured. */
 const EVERY_MS = 10;
 
-/** Returns the last token, the number of waiters, and that of the inboxes which a grant would reach. */
+/**
+ * Returns the last token, the number of waiters, and that of the inboxes which a grant would reach: those that
+ * have a lease, and a subscriber if ARGV[1] is 1.
+ */
 const LOOK = `
-  local reached = 0
+  local reached, time = 0, redis.call('TIME')
   for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], '[next ', '(next!')) do
-    local channel = ARGV[2] .. string.match(member, '%S+$')
-    if ARGV[1] == '0' or redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then reached = reached + 1 end
+    local inbox = string.match(member, '%S+$')
+    local lease_end_ms = redis.call('HGET', KEYS[2], 'inbox:' .. inbox) or 0
+    local heard = ARGV[1] == '0' or redis.call('PUBSUB', 'NUMSUB', ARGV[2] .. inbox)[2] > 0
+    if heard and lease_end_ms / 1000 > time[1] + time[2] / 1000000 then reached = reached + 1 end
   end
   local waiting = redis.call('ZLEXCOUNT', KEYS[1], '[by_ticket ', '(by_ticket!')
-  return { redis.call('GET', KEYS[2]) or '', waiting, reached }`;
+  return { redis.call('GET', KEYS[3]) or '', waiting, reached }`;
 
 interface Look {
   readonly token: bigint;
@@ -39,10 +44,11 @@ export class QueueLooks implements AsyncDisposable {
     this.#looking = this.#look(command, keys, countsSubscribers);
   }
 
-  async #look(command: RedisCommand, { queue, token }: LockKeys, counts: boolean): Promise<void> {
-    const args = [queue, token, counts ? 1 : 0, INBOX_CHANNEL_PREFIX];
+  async #look(command: RedisCommand, keys: LockKeys, counts: boolean): Promise<void> {
+    const { queue, waiters, token } = keys;
+    const args = [queue, waiters, token, counts ? 1 : 0, INBOX_CHANNEL_PREFIX];
     while (!this.#isOver) {
-      const reply = await command("EVAL", LOOK, 2, ...args).catch(() => null);
+      const reply = await command("EVAL", LOOK, 3, ...args).catch(() => null);
       if (reply !== null) {
         const [last, waiting, reached] = reply as [string, number, number];
         this.#looks.push({ token: BigInt(last), waiting, reached });

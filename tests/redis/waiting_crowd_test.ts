@@ -42,10 +42,9 @@ async function serveScene(
   const startMs = performance.now();
   await (lose === undefined ? scene.release() : lose(scene.server));
   const outageMs = lose === undefined ? 0 : performance.now() - startMs;
-  const looks = new QueueLooks(scene.server.command, scene.keys, true);
+  await using looks = new QueueLooks(scene.server.command, scene.keys, true);
   await scene.granted(waiters);
   const tookMs = performance.now() - startMs;
-  await looks[Symbol.asyncDispose]();
   for (const line of scene.lines) {
     assertEquals(lateGrants(scene.order, line.grants), 0, "within a process");
   }
