@@ -41,11 +41,11 @@ import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { outside, type Traced } from "../core/lease/tracing.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { HeldLeases, Holder } from "./held_leases.ts";
+import type { OwnerCall, OwnerTurn } from "./owner_calls.ts";
 import {
   type Ask,
   ASK_LIFE_MS,
   type AskAnswer,
-  type AskMode,
   type Queued,
   TOMBSTONE_MS,
 } from "./protocol/wire.ts";
@@ -86,13 +86,6 @@ export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" |
   readonly onWait: ((info: WaitInfo) => void) | undefined;
 }
 
-/** Makes a call wait for the earlier ones under the owner id that its caller chose. */
-export interface OwnerTurn {
-  /** Resolves when the earlier calls have their answers, and their clean-ups are over. */
-  readonly earlier: Promise<unknown> | undefined;
-  end(): void;
-}
-
 /**
  * One call. Its phase changes by these events; in any other phase an event does not change it:
  *
@@ -110,17 +103,16 @@ export interface OwnerTurn {
  * follow; _void_, a grant in it was stolen since. After a grant message the answer under way decides nothing.
  * Errors, an abort and disposal end the call in any phase.
  */
-export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
+export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions {
   readonly keys: LockKeys;
   readonly value: string;
   readonly ttlMs: number;
-  readonly mode: AskMode;
+  readonly mode: Ask["mode"];
   readonly leaseMode: LockMode;
   readonly limit: number | null;
   readonly victimDigest: string;
   readonly inbox: Ask["inbox"];
   ticket = 0;
-  /** Set before `run()` if the caller chose the owner id. */
   ownerTurn: OwnerTurn | null = null;
   readonly #context: CallContext;
   readonly #terms: AcquisitionTerms;
@@ -249,7 +241,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     // After a theft a grant in the answer is void. After a grant message the answer decides nothing.
     if (answer === undefined || this.#phase !== "asking" || this.#answerWorth === "void") return;
     if (answer.state !== "late") return this.#onAnswer(answer, this.#sent!);
-    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) throw this.#tooLate();
+    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
+      const late = `${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`;
+      throw this.#budget.unavailable(new Error(`Each of the last ${late}`));
+    }
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
@@ -349,11 +344,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (asksAgain && this.isWanted) return this.#send(window);
     window.free(true);
     return late;
-  }
-
-  #tooLate(): LockError {
-    const late = `${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`;
-    return this.#budget.unavailable(new Error(`Each of the last ${late}`));
   }
 
   // Waiting in the queue.
@@ -599,7 +589,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return this.#whenAnswered.promise;
   }
 
-  /** Resolves when each ask of this call is answered or has failed, and its clean-up is over. */
   async quiet(): Promise<void> {
     await this.#answered();
     await this.#cleaning;

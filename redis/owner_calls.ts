@@ -7,7 +7,26 @@
  * @module
  */
 import { LockError } from "../core/contract/errors.ts";
-import type { Acquisition } from "./acquisition.ts";
+import type { AskMode } from "./protocol/wire.ts";
+
+/** Makes a call wait for the earlier ones under the owner id that its caller chose. */
+export interface OwnerTurn {
+  /** Resolves when the earlier calls have their answers, and their clean-ups are over. */
+  readonly earlier: Promise<unknown> | undefined;
+  end(): void;
+}
+
+export interface OwnerCall {
+  readonly mode: AskMode;
+  /** Whether it still asks for the lock or waits for it. */
+  readonly isWanted: boolean;
+  /** Set before the call begins, if its caller chose the owner id. */
+  ownerTurn: OwnerTurn | null;
+  /** Ends it in favour of a call that takes over what its owner id holds. */
+  end(error: LockError): void;
+  /** Resolves when each of its asks is answered or has failed, and its clean-up is over. */
+  quiet(): Promise<void>;
+}
 
 export class OwnerCalls {
   /**
@@ -15,7 +34,7 @@ export class OwnerCalls {
    * ends its wait for the others. No promise outlives a call here: in an outage the first one may have none of
    * its answers for long, while later ones come and go.
    */
-  readonly #lines = new Map<string, Map<Acquisition, () => void>>();
+  readonly #lines = new Map<string, Map<OwnerCall, () => void>>();
 
   /** Throws a `LockError` if another call of the lock and id asks. */
   check(name: string, ownerId: string): void {
@@ -28,14 +47,14 @@ export class OwnerCalls {
    * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. Throws if
    * one of them asks. An attach ends it instead, but waits for another attach.
    */
-  begin(name: string, ownerId: string, call: Acquisition): void {
+  begin(name: string, ownerId: string, call: OwnerCall): void {
     const key = keyOf(name, ownerId);
     if (call.mode !== "attach") this.check(name, ownerId);
     const asking = this.#asking(key);
     if (asking !== undefined && asking.mode !== "attach") {
       asking.end(ownerError(name, "attach() was called under it"));
     }
-    const line = this.#lines.get(key) ?? new Map<Acquisition, () => void>();
+    const line = this.#lines.get(key) ?? new Map<OwnerCall, () => void>();
     this.#lines.set(key, line);
     const turn = Promise.withResolvers<void>();
     const earlier = line.size === 0 ? undefined : turn.promise;
@@ -49,7 +68,7 @@ export class OwnerCalls {
     call.ownerTurn = { earlier, end };
   }
 
-  #asking(key: string): Acquisition | undefined {
+  #asking(key: string): OwnerCall | undefined {
     for (const call of this.#lines.get(key)?.keys() ?? []) if (call.isWanted) return call;
     return undefined;
   }
