@@ -167,8 +167,8 @@ export class RedisLock implements AttachableLock, ListableLock {
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
-    const terms = { clock, service: "Redis", unavailableAfterMs };
-    this.#outage = { ...terms, classify: classifyFailure, client };
+    const classify = classifyFailure;
+    this.#outage = { clock, service: "Redis", unavailableAfterMs, classify, client };
     const [lifetime, nesting] = [this.#lifetime, this.#nesting];
     this.#calls = new Calls({ strategy: "redis", lock: this, lifetime, nesting, clock }, {
       // A wait ends with a lease, or rejects.
