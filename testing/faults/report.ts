@@ -63,9 +63,13 @@ function tell(violation: Violation, history: History): string[] {
 
 /** An event in a line. */
 export function eventText(event: WorkerEvent, history: History): string {
-  const { atUs, worker, call, kind, token, deadlineUs, position, reason } = event;
+  const { atUs, worker, call, kind, mode, owner, steals } = event;
+  const { token, deadlineUs, position, reason } = event;
   return [
     `${secondsOf(atUs, history)} ${worker} ${call} ${kind}`,
+    kind === "invoke" && mode !== undefined ? ` ${mode}` : "",
+    kind === "invoke" && owner !== undefined ? ` under ${owner}` : "",
+    steals ? " as a thief" : "",
     token === undefined ? "" : ` token ${token}`,
     // `null` in a history that was read from JSON: no deadline.
     (deadlineUs ?? Infinity) === Infinity ? "" : ` until ${secondsOf(deadlineUs!, history)}`,
