@@ -3,8 +3,12 @@
  *
  * @module
  */
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { basename } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { filledFolder } from "../npm/cache.ts";
 import { runCommand } from "../servers/command.ts";
 import { installWithApt } from "../servers/find_apt.ts";
 import { CONDITION_BOUND_MS } from "../time.ts";
@@ -14,6 +18,7 @@ const PROBE_BOUND_MS = CONDITION_BOUND_MS;
 const PROGRAMS_VARIABLE = "HOLDFAST_INTEROP_PROGRAMS";
 /** The manifest of each jar file names the jar files that it needs. */
 const CURATOR_CLASS_PATH = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-nop.jar";
+const JAVA_FLAGS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
 /** Another library. */
 export type Library = "curator" | "kazoo";
@@ -64,20 +69,30 @@ async function findPrograms(): Promise<Programs> {
   const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
   const javaHome = process.env["JAVA_HOME"];
   const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
-  const java = [
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-cp",
-    CURATOR_CLASS_PATH,
-    file("CuratorContender.java"),
-  ];
   // Only the system's own Python finds Debian's packages.
   const pythons = new Set(["/usr/bin/python3", ...programPaths("python3")]);
   const [curator, kazoo] = await Promise.all([
-    firstThatRuns("curator", javas.map((path) => [path, ...java])),
+    firstThatRuns("curator", await compiled(javas, file("CuratorContender.java"))),
     firstThatRuns("kazoo", [...pythons].map((path) => [path, file("kazoo_contender.py")])),
   ]);
   return { curator, kazoo };
+}
+
+/** Compiles a program, once for each Java that can: from its source it would take ten times as long to start. */
+async function compiled(javas: readonly string[], source: string): Promise<string[][]> {
+  const text = await readFile(source);
+  const commands = await Promise.all(javas.map(async (java) => {
+    const digest = createHash("sha256").update(java).update(text).digest("hex");
+    const compile = async (folder: string) => {
+      const command = [`${java}c`, "-cp", CURATOR_CLASS_PATH, "-d", folder, source];
+      const { success, output } = await runCommand(command, PROBE_BOUND_MS);
+      if (!success) throw new Error(output);
+    };
+    const classes = await filledFolder(`classes/${digest}`, compile).catch(() => null);
+    const path = `${CURATOR_CLASS_PATH}:${classes}`;
+    return classes === null ? [] : [[java, ...JAVA_FLAGS, "-cp", path, basename(source, ".java")]];
+  }));
+  return commands.flat();
 }
 
 async function firstThatRuns(library: Library, commands: readonly string[][]): Promise<Program> {
@@ -90,7 +105,7 @@ async function firstThatRuns(library: Library, commands: readonly string[][]): P
 
 function packagesOf(library: Library): string[] {
   if (library === "kazoo") return ["python3-kazoo"];
-  // A runtime alone cannot run a source file.
+  // A runtime alone cannot compile.
   const jdk = programPaths("javac").length > 0 ? [] : ["default-jdk-headless"];
   return [...jdk, "libcurator-recipes-java"];
 }
