@@ -138,7 +138,8 @@ function endInput({ stdin }: ChildProcess): Promise<void> {
 export function scriptCommand(script: URL): string[] {
   const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
   const isDeno = process.versions["deno"] !== undefined;
-  const run = isDeno ? ["run", "-A", "--no-check", "--config", config] : [];
+  // Quiet: with an empty cache, downloads would be printed among the errors of the script.
+  const run = isDeno ? ["run", "--quiet", "-A", "--no-check", "--config", config] : [];
   return [process.execPath, ...run, fileURLToPath(script)];
 }
 

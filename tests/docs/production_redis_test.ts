@@ -27,7 +27,7 @@ Deno.test("docs/production.md: a SIGTERM while the program waits for its lock is
   stack.defer(() => Deno.remove(script));
   await Deno.writeTextFile(script, snippet!.code.replace("6379", String(server.port)));
   const map = encodeURIComponent(JSON.stringify({ imports: await userImports() }));
-  const args = ["run", "-A", `--import-map=data:application/json,${map}`, script];
+  const args = ["run", "-A", "-q", `--import-map=data:application/json,${map}`, script];
   const ending = new AbortController();
   stack.defer(() => ending.abort());
   const { signal } = ending;

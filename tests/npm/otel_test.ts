@@ -19,7 +19,7 @@ const RUNTIMES = [
   {
     name: "Deno",
     skip: packagesSkip,
-    command: () => Promise.resolve([Deno.execPath(), "run", "-A"]),
+    command: () => Promise.resolve([Deno.execPath(), "run", "-A", "-q"]),
     env: { OTEL_DENO: "true" },
   },
   ...await Promise.all([NODE_22, NODE_26, BUN].map(async (runtime) => ({

@@ -107,10 +107,9 @@ Deno.test("ZooKeeperLock.acquire() rejects at once, not after its wait, when the
 Deno.test("ZooKeeperLock.release() rejects with a LockSetupError when the user may not delete, and the lock is free after disposal", async () => {
   const rootPath = await makeLock("n", { lock: READ | WRITE | CREATE });
   await using others = open(rootPath);
-  const locks = open(rootPath);
+  await using locks = open(rootPath);
   const [lease, other] = [await locks.acquire("n"), await locks.acquire("m")];
-  const next = others.acquire("n");
-  next.catch(() => {});
+  const next = await waiter(others, "n");
   const message = await refused(() => lease.release());
   assert(/release lock "n".*NO_AUTH.*disposed/s.test(message), message);
   await refused(() => lease.release());
@@ -119,7 +118,7 @@ Deno.test("ZooKeeperLock.release() rejects with a LockSetupError when the user m
   assertEquals(await other.release(), true);
   assertEquals((await queue(rootPath, "n")).length, 2);
   await locks[Symbol.asyncDispose]();
-  const granted = await within("the next waiter gets the lock", next);
+  const granted = await within("the next waiter gets the lock", next.lease);
   await permit(`${rootPath}/n`, ALL);
   assertEquals(await granted.release(), true);
 });
@@ -138,7 +137,7 @@ Deno.test("ZooKeeperLock.request() rejects with a LockSetupError when the releas
 Deno.test("ZooKeeperLock releases its other leases at disposal when one release is refused", async () => {
   const rootPath = await makeLock("n", { lock: READ | WRITE | CREATE });
   await using others = open(rootPath);
-  const locks = open(rootPath);
+  await using locks = open(rootPath);
   await locks.acquire("n");
   await locks.acquire("m");
   const next = await waiter(others, "m");
@@ -167,7 +166,7 @@ Deno.test("ZooKeeperLock does not repeat a delete in the background that the ser
   const lease = await holders.acquire("n");
   await using proxy = startProxy(server);
   const requests = requestsThrough(proxy);
-  const locks = open(rootPath, proxy);
+  await using locks = open(rootPath, proxy);
   const waiting = await waiter(locks, "n");
   await permit(`${rootPath}/n`, READ | WRITE | CREATE);
   waiting.abort();
