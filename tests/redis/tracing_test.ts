@@ -435,7 +435,8 @@ Deno.test("whether somebody listens is asked without an allocation", () => {
     for (let i = 0; i < 100_000; i++) if (areCallsTraced() || areHoldsTraced()) throw new Error();
   };
   ask(); // compiles it
-  const bytes = allocatedBy(ask);
+  // The median: in one of them the runtime may allocate for itself, or collect garbage.
+  const bytes = Array.from({ length: 9 }, () => allocatedBy(ask)).sort((a, b) => a - b)[4]!;
   assertEquals(bytes < 100_000, true, `${bytes} bytes for 100,000 questions`);
 });
 
