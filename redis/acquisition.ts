@@ -39,7 +39,7 @@ import type {
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { outside, type Traced } from "../core/lease/tracing.ts";
-import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import { type OutageBudget, type OutageTerms, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { HeldLeases, Holder } from "./held_leases.ts";
 import type { OwnerCall, OwnerTurn } from "./owner_calls.ts";
 import {
@@ -72,7 +72,7 @@ export interface CallContext {
   readonly waiters: Waiters;
   readonly held: HeldLeases;
   readonly ended: AbortSignal;
-  readonly unavailableAfterMs: number;
+  readonly outage: OutageTerms;
 }
 
 export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" | "isWanted"> {
@@ -373,10 +373,10 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
    */
   #continueOutage(): void {
     this.#joinsOutage = false;
-    const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
+    const { engine: { clock }, commands, outage } = this.#context;
     const nowMs = clock.now();
     const silentSinceMs = commands.windowOf(this.keys.lock).silentSinceMs ?? nowMs;
-    const earliestMs = nowMs - Math.max(0, unavailableAfterMs - ASK_LIFE_MS);
+    const earliestMs = nowMs - Math.max(0, outage.unavailableAfterMs - ASK_LIFE_MS);
     const firstSentMs = this.#firstSent?.nowMs ?? nowMs;
     this.#budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));
   }

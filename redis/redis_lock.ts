@@ -39,12 +39,7 @@ import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contra
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
-import {
-  NoAnswerError,
-  OutageBudget,
-  type OutageTerms,
-  RETRY_MS,
-} from "../core/time/outage_budget.ts";
+import { NoAnswerError, OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
@@ -132,7 +127,6 @@ export class RedisLock implements AttachableLock, ListableLock {
   readonly #options: ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
   readonly #ownNonce: OwnNonceOptions[typeof OWN_NONCE];
   readonly #context: CallContext;
-  readonly #outage: OutageTerms;
   readonly #ownerCalls = new OwnerCalls();
   readonly #calls: Calls<AttachableAcquireOptions>;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
@@ -166,9 +160,9 @@ export class RedisLock implements AttachableLock, ListableLock {
     const commands = new RedisCommands(client, { ...read, clock, background, warnings });
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
-    this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
     const classify = classifyFailure;
-    this.#outage = { clock, service: "Redis", unavailableAfterMs, classify, client };
+    const outage = { clock, service: "Redis", unavailableAfterMs, classify, client };
+    this.#context = { engine, commands, waiters, held, ended, outage };
     const [lifetime, nesting] = [this.#lifetime, this.#nesting];
     this.#calls = new Calls({ strategy: "redis", lock: this, lifetime, nesting, clock }, {
       // A wait ends with a lease, or rejects.
@@ -246,7 +240,7 @@ export class RedisLock implements AttachableLock, ListableLock {
       onWait,
       call: options.call,
     };
-    const budget = new OutageBudget(this.#outage, name, this.#lifetime.ended, limitMs);
+    const budget = new OutageBudget(this.#context.outage, name, this.#lifetime.ended, limitMs);
     const call = new Acquisition(this.#context, terms, budget);
     if (chosen !== undefined) this.#ownerCalls.begin(name, chosen, call);
     return call;
@@ -277,7 +271,11 @@ export class RedisLock implements AttachableLock, ListableLock {
     const keys = this.#keys(name);
     const signal = this.#lifetime.ended;
     for (let i = 0; i < MAX_STEALS; i++) {
-      const { digest } = await this.#ask(new OutageBudget(this.#outage, name, signal), keys, 0);
+      const { digest } = await this.#ask(
+        new OutageBudget(this.#context.outage, name, signal),
+        keys,
+        0,
+      );
       const call = digest === null
         ? this.#begin(name, options, "try")
         : this.#begin(name, options, "steal", digest);
@@ -298,7 +296,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     const maxWaiters = readMaxWaiters(options);
     checkName(name);
     this.#lifetime.throwIfEnded();
-    const budget = new OutageBudget(this.#outage, name, this.#lifetime.ended);
+    const budget = new OutageBudget(this.#context.outage, name, this.#lifetime.ended);
     return snapshotOf(name, await this.#ask(budget, this.#keys(name), maxWaiters));
   }
 
@@ -315,14 +313,20 @@ export class RedisLock implements AttachableLock, ListableLock {
     const { keyPrefix } = this.#options;
     checkListable(commands.client, keyPrefix);
     this.#lifetime.throwIfEnded();
-    const newBudget = () => new OutageBudget(this.#outage, `${prefix}*`, this.#lifetime.ended);
+    const newBudget = () =>
+      new OutageBudget(this.#context.outage, `${prefix}*`, this.#lifetime.ended);
     return listNames(commands, keyPrefix, prefix, newBudget);
   }
 
   /** The same, at the end of a bounded wait. */
   async #look(name: string): Promise<LockSnapshot> {
     this.#lifetime.throwIfEnded();
-    const budget = new OutageBudget(this.#outage, name, this.#lifetime.ended, ANSWER_WITHIN_MS);
+    const budget = new OutageBudget(
+      this.#context.outage,
+      name,
+      this.#lifetime.ended,
+      ANSWER_WITHIN_MS,
+    );
     const startMs = this.#timer.now();
     try {
       return snapshotOf(name, await this.#ask(budget, this.#keys(name), 0));

@@ -39,7 +39,7 @@ export async function shortRun(
     // Timing decides what happens: the seed alone may not show it again.
     const record = `${await makeTempDirectory()}/history.json`;
     await writeFile(record, JSON.stringify(history));
-    assert(false, `${report}\nThe record is in ${record}`);
+    throw new Error(`${report}\nThe record is in ${record}`);
   }
   assert(verdict.counts.grants >= LEAST_GRANTS, "there were hardly any grants");
   assert(verdict.counts.faults > 0);

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { INBOX_CHANNEL_PREFIX, type LockKeys } from "../../redis/protocol/keys.ts";
+import type { LockKeys } from "../../redis/protocol/keys.ts";
+import { lookAtQueue, type QueueLook } from "../redis/queue_reader.ts";
 import type { RedisCommand } from "../servers/redis.ts";
 import { pause } from "../servers/wait.ts";
 import type { LineGrant } from "./waiting_lines.ts";
@@ -12,30 +13,9 @@ import type { LineGrant } from "./waiting_lines.ts";
 /** A shorter time would slow down the server that is measured. */
 const EVERY_MS = 10;
 
-/**
- * Returns the last token, the number of waiters, and that of the inboxes which a grant would reach: those that
- * have a lease, and a subscriber if ARGV[1] is 1.
- */
-const LOOK = `
-  local reached, time = 0, redis.call('TIME')
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], '[next ', '(next!')) do
-    local inbox = string.match(member, '%S+$')
-    local lease_end_ms = redis.call('HGET', KEYS[2], 'inbox:' .. inbox) or 0
-    local heard = ARGV[1] == '0' or redis.call('PUBSUB', 'NUMSUB', ARGV[2] .. inbox)[2] > 0
-    if heard and lease_end_ms / 1000 > time[1] + time[2] / 1000000 then reached = reached + 1 end
-  end
-  local waiting = redis.call('ZLEXCOUNT', KEYS[1], '[by_ticket ', '(by_ticket!')
-  return { redis.call('GET', KEYS[3]) or '', waiting, reached }`;
-
-interface Look {
-  readonly token: bigint;
-  readonly waiting: number;
-  readonly reached: number;
-}
-
 /** Looks again and again, from now until its disposal. */
 export class QueueLooks implements AsyncDisposable {
-  readonly #looks: Look[] = [];
+  readonly #looks: QueueLook[] = [];
   readonly #looking: Promise<void>;
   #isOver = false;
 
@@ -45,14 +25,9 @@ export class QueueLooks implements AsyncDisposable {
   }
 
   async #look(command: RedisCommand, keys: LockKeys, counts: boolean): Promise<void> {
-    const { queue, waiters, token } = keys;
-    const args = [queue, waiters, token, counts ? 1 : 0, INBOX_CHANNEL_PREFIX];
     while (!this.#isOver) {
-      const reply = await command("EVAL", LOOK, 3, ...args).catch(() => null);
-      if (reply !== null) {
-        const [last, waiting, reached] = reply as [string, number, number];
-        this.#looks.push({ token: BigInt(last), waiting, reached });
-      }
+      const look = await lookAtQueue(command, keys, counts).catch(() => null);
+      if (look !== null) this.#looks.push(look);
       // No condition: the looks are spread over all of the time.
       await pause(EVERY_MS);
     }

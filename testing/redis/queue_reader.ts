@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type LockKeys, SHARED_OWNER } from "../../redis/protocol/keys.ts";
+import { INBOX_CHANNEL_PREFIX, type LockKeys, SHARED_OWNER } from "../../redis/protocol/keys.ts";
 import type { RedisCommand } from "../servers/redis.ts";
 
 /** How many waiters have a place in the queue. Those of a parked inbox keep theirs. */
@@ -39,6 +39,36 @@ export async function sharedHolders(
     const entry = readMember(member);
     return entry.kind === "holder" ? [entry.value] : [];
   });
+}
+
+const LOOK = `
+  local reached, time = 0, redis.call('TIME')
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], '[next ', '(next!')) do
+    local inbox = string.match(member, '%S+$')
+    local lease_end_ms = redis.call('HGET', KEYS[2], 'inbox:' .. inbox) or 0
+    local heard = ARGV[1] == '0' or redis.call('PUBSUB', 'NUMSUB', ARGV[2] .. inbox)[2] > 0
+    if heard and lease_end_ms / 1000 > time[1] + time[2] / 1000000 then reached = reached + 1 end
+  end
+  local waiting = redis.call('ZLEXCOUNT', KEYS[1], '[by_ticket ', '(by_ticket!')
+  return { redis.call('GET', KEYS[3]) or '', waiting, reached }`;
+
+/** The last token, the number of waiters, and that of the inboxes which a grant would reach. */
+export interface QueueLook {
+  readonly token: bigint;
+  readonly waiting: number;
+  readonly reached: number;
+}
+
+/** Looks at all three at once. A grant reaches an inbox that has a lease and, if those are counted, a subscriber. */
+export async function lookAtQueue(
+  command: RedisCommand,
+  { queue, waiters, token }: LockKeys,
+  countsSubscribers: boolean,
+): Promise<QueueLook> {
+  const args = [queue, waiters, token, countsSubscribers ? 1 : 0, INBOX_CHANNEL_PREFIX];
+  const reply = await command("EVAL", LOOK, 3, ...args);
+  const [last, waiting, reached] = reply as [string, number, number];
+  return { token: BigInt(last), waiting, reached };
 }
 
 /** How many inboxes are parked: their processes seem to be dead or frozen. */
