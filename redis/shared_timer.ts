@@ -37,10 +37,10 @@ export class SharedTimer implements Clock {
     const deadline: Deadline = { atMs, order: this.#count++, callback, index: -1 };
     this.#deadlines.add(deadline);
     if (deadline.atMs < this.#timerMs) this.#arm(deadline.atMs);
-    else if (this.#deadlines.size === 1) this.#timer?.hold?.(true);
+    else if (this.#deadlines.size === 1) this.#timer?.ref?.();
     return () => {
       if (this.#deadlines.delete(deadline) && this.#deadlines.size === 0) {
-        this.#timer?.hold?.(false);
+        this.#timer?.unref?.();
       }
     };
   }

@@ -28,11 +28,10 @@ export interface Clock {
 /** Cancels a timer. */
 export interface Cancel {
   (): void;
-  /**
-   * Sets whether the timer keeps the process alive, as a new timer does. Without effect in runtimes
-   * that cannot change that.
-   */
-  hold?(isHeld: boolean): void;
+  /** Lets the timer keep the process alive, as a new one does. Left out where that cannot be changed. */
+  readonly ref?: (() => unknown) | undefined;
+  /** The timer no longer keeps the process alive. */
+  readonly unref?: (() => unknown) | undefined;
 }
 
 /** Longest delay in ms that a timer of the runtime accepts. */
@@ -45,10 +44,9 @@ export const SYSTEM_CLOCK: Clock = {
   schedule(callback, delayMs) {
     const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(delayMs)), MAX_DELAY_MS));
     // An object in Deno and Node, a number in browsers.
-    const { ref, unref } = timer as { ref?: () => void; unref?: () => void };
-    return Object.assign(() => clearTimeout(timer), {
-      hold: (isHeld: boolean) => (isHeld ? ref : unref)?.call(timer),
-    });
+    const { ref, unref } = timer as Pick<Cancel, "ref" | "unref">;
+    const cancel = () => clearTimeout(timer);
+    return Object.assign(cancel, { ref: ref?.bind(timer), unref: unref?.bind(timer) });
   },
 };
 
@@ -57,7 +55,7 @@ export const BACKGROUND_CLOCK: Clock = {
   ...SYSTEM_CLOCK,
   schedule(callback, delayMs) {
     const cancel = SYSTEM_CLOCK.schedule(callback, delayMs);
-    cancel.hold?.(false);
+    cancel.unref?.();
     return cancel;
   },
 };

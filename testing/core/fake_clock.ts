@@ -29,7 +29,8 @@ export class FakeClock implements Clock {
     const timer: Timer = { atMs: this.#nowMs + Math.max(0, delayMs), callback, isHeld: true };
     this.#timers.add(timer);
     return Object.assign(() => void this.#timers.delete(timer), {
-      hold: (isHeld: boolean) => void (timer.isHeld = isHeld),
+      ref: () => timer.isHeld = true,
+      unref: () => timer.isHeld = false,
     });
   }
 

@@ -363,7 +363,7 @@ export class Session implements TransportListener {
       this.#checkServer();
       this.#scheduleCheck();
     }, this.checkEveryMs);
-    cancel.hold?.(false);
+    cancel.unref?.();
     this.#cancelCheck = cancel;
   }
 
@@ -387,7 +387,7 @@ export class Session implements TransportListener {
   #setLimit(onTimer: () => void, delayMs: number): void {
     this.#cancelLimit?.();
     const cancel = this.#clock.schedule(onTimer, delayMs);
-    cancel.hold?.(false);
+    cancel.unref?.();
     this.#cancelLimit = cancel;
   }
 
