@@ -89,7 +89,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   #ttlMs: number;
   /** The longest TTL, in ms, that was requested, answered or not: how long the server may keep the lock. */
   #longestTtlMs: number;
-  /** When the newest answered request was sent, and for how long, in ms, its answer made the lease valid. */
+  /** Of the answer that the deadline is from: when its request was sent, and how long, in ms, it made the lease valid. */
   #sent: Instant;
   #validMs: number;
   /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
@@ -199,20 +199,27 @@ export class ManagedLease implements Lease, ScheduledLease {
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
 
   /**
-   * The service has answered a request that was sent at `sent`: the lease has `validMs` left from then. The
-   * deadline never becomes earlier, for the answer may be a late one. A lost lease stays lost.
+   * The service has answered a request that was sent at `sent`: the lease has `validMs` left from then. Of
+   * two answers the later deadline counts, for the one that comes now may be late; but in a suspension of the
+   * process its deadline stood still, so an answer from before one counts less than an answer from after it.
+   * A lost lease stays lost.
    */
   extend(sent: Instant, validMs: number, ttlMs: number = this.#ttlMs): void {
     if (!this.#checkLive()) return;
+    const { clock, schedule } = this.#context;
     this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
     this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
-    this.#deadlineMs = Math.max(this.#deadlineMs, deadlineMs(sent.nowMs, this.#ttlMs, validMs));
-    if (sent.nowMs >= this.#sent.nowMs) { // else a newer request was answered before
+    this.#unanswered = null;
+    const isProven = !wasSuspended(clock, this.#sent, this.#validMs);
+    if (isProven && wasSuspended(clock, sent, validMs)) return;
+    const endMs = deadlineMs(sent.nowMs, this.#ttlMs, validMs);
+    if (!isProven || endMs > this.#deadlineMs) {
+      this.#deadlineMs = endMs;
       this.#sent = sent;
       this.#validMs = Math.min(this.#ttlMs, validMs);
     }
-    this.#unanswered = null;
     this.#planRenewal(sent, validMs);
+    schedule.update(this);
   }
 
   /**

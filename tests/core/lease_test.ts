@@ -12,7 +12,7 @@ import { instant } from "../../core/time/clock.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
 
-function lossOf({ lease }: FakeService): LeaseLostError {
+function lossOf({ lease }: Pick<FakeService, "lease">): LeaseLostError {
   return assertThrows(() => lease.throwIfLost(), LeaseLostError);
 }
 
@@ -580,6 +580,56 @@ Deno.test("Lease is proven again without being prolonged when autoRenew is false
   renewals[0]!.answer({ state: "held", validMs: 2_990 });
   await settle();
   assert(lease.remainingMs > 0 && lease.remainingMs <= PROVABLE_MS);
+});
+
+Deno.test("Lease without autoRenew ends as its proof after a suspension says, not at its old deadline", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  const { signal } = lease;
+  await clock.pass(100);
+  clock.stepWall(2_000); // the machine slept
+  assertEquals(lease.remainingMs, 0);
+  await clock.pass(10);
+  renewals[0]!.answer({ state: "held", validMs: 890 });
+  await settle();
+  assert(lease.remainingMs > 0 && lease.remainingMs < 890 - 10);
+  await clock.pass(890 - 10);
+  assert(signal.aborted);
+  assertEquals(lossOf({ lease }).reason, "expired");
+});
+
+Deno.test("Lease that renew() has prolonged ends as its proof after a suspension says, and is renewed before", async () => {
+  const { lease, clock, renewals } = openLease();
+  const prolonged = lease.renew(60_000);
+  await settle();
+  renewals[0]!.answer({ state: "held", validMs: 60_000 });
+  await prolonged;
+  clock.stepWall(50_000);
+  assertEquals(lease.remainingMs, 0);
+  await settle();
+  renewals[1]!.answer({ state: "held", validMs: 10_000 });
+  await settle();
+  assert(lease.remainingMs > 0 && lease.remainingMs < 10_000);
+  await clock.pass(8_000);
+  assert(renewals.length > 2, "the next renewal is due");
+  await clock.pass(2_000);
+  assertEquals(lossOf({ lease }).reason, "unreachable");
+});
+
+Deno.test("Lease is not prolonged by an answer to a renewal from before the suspension that it has outlived", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  lease.renew(60_000).catch(() => {}); // is not answered in time
+  await clock.pass(10);
+  clock.stepWall(59_000);
+  await clock.pass(1_000);
+  assertEquals(lease.remainingMs, 0);
+  renewals.at(-1)!.answer({ state: "held", validMs: 900 });
+  await settle();
+  assert(lease.remainingMs > 0);
+  renewals[0]!.answer({ state: "held", validMs: 60_000 });
+  await settle();
+  assert(lease.remainingMs < 900, `${lease.remainingMs} ms`);
+  await clock.pass(900);
+  lossOf({ lease });
 });
 
 Deno.test("Lease.remainingMs does not change when the wall clock is set back", () => {

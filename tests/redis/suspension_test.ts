@@ -1,0 +1,52 @@
+/**
+ * A machine that has slept: the monotonic clock of its processes stood still while the TTLs on the server went on.
+ */
+import { assertEquals, assertThrows } from "@std/assert";
+import { LeaseLostError } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
+
+const TTL_MS = scaled(2_000);
+
+async function open(stack: AsyncDisposableStack, { url }: RedisServer): Promise<RedisLock> {
+  const { client, close } = await openRedisClient("ioredis", url);
+  stack.defer(close);
+  return stack.use(new RedisLock(client, { ttlMs: TTL_MS }));
+}
+
+/** Stops the monotonic clock of this process until it is woken; from then on it is behind. */
+function sleep(): { wake(): void } & Disposable {
+  const now = performance.now.bind(performance);
+  const asleepMs = now();
+  performance.now = () => asleepMs;
+  return {
+    wake() {
+      const behindMs = now() - asleepMs;
+      performance.now = () => now() - behindMs;
+    },
+    [Symbol.dispose]() {
+      performance.now = now;
+    },
+  };
+}
+
+Deno.test("RedisLock ends a lease without autoRenew before the next grant, although the machine has slept", async () => {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await startRedis());
+  const [holder, next] = [await open(stack, server), await open(stack, server)];
+  using machine = sleep();
+  const lease = await holder.acquire("n", { autoRenew: false });
+  const { signal } = lease;
+  await waitUntil("most of the TTL is over", async () => {
+    return Number(await server.command("PTTL", "lock:n")) < TTL_MS / 2;
+  });
+  machine.wake();
+  assertEquals(lease.isHeld, false);
+  await waitUntil("the lease is proven again", () => lease.isHeld || signal.aborted);
+  await next.acquire("n");
+  assertThrows(() => lease.throwIfLost(), LeaseLostError);
+  await waitUntil("its signal aborts", () => signal.aborted);
+});
