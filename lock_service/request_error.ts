@@ -41,17 +41,16 @@ export function badRequest(detail: string): RequestError {
  * It is not known whether the request was executed. (In the middleware, `unavailable()` is certain that
  * the handler did not run.)
  *
- * @param cause The reason, for the logs.
+ * @param why The reason, for the logs.
  */
-export function unknownOutcome(cause?: unknown): RequestError {
+export function unknownOutcome(why?: string): RequestError {
   const details = {
     status: 503,
     title: "Lock service unavailable",
     detail: "It is not known whether the request was executed: repeat it",
     retryAfterMs: 1_000,
   };
-  const error = typeof cause === "string" ? new Error(cause) : cause;
-  return new RequestError("unavailable", details, error);
+  return new RequestError("unavailable", details, why === undefined ? undefined : new Error(why));
 }
 
 /** The owner has a PUT under way that asks for something else; this one has done nothing. */

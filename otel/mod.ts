@@ -101,9 +101,7 @@ export function instrumentLocks(options: InstrumentLocksOptions = {}): Disposabl
     tracerProvider: PROVIDER,
     meterProvider: PROVIDER,
   });
-  const instrumentation = new Instrumentation(read);
-  instrumentation.start();
-  return instrumentation;
+  return new Instrumentation(read);
 }
 
 const PROVIDER: Rule<undefined> = {
@@ -198,9 +196,6 @@ class Instrumentation implements Disposable {
     this.#template = nameTemplate ?? (() => undefined);
     this.#tracer = (tracerProvider ?? trace).getTracer(SCOPE) as Tracer;
     this.#meters = metersOf(meterProvider ?? metrics);
-  }
-
-  start(): void {
     const calls = tracingChannel(CHANNELS.acquire);
     this.#subscribe(calls.start.name, (event: AcquireEvent & Runnable) => this.#onCallStart(event));
     this.#subscribe(calls.asyncEnd.name, (event: AcquireEvent) => this.#onCallEnd(event));

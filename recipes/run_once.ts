@@ -9,17 +9,15 @@ import type {
   Lease,
 } from "../core/contract/distributed_lock.ts";
 import {
-  badValue,
   callback,
   checkName,
-  describe,
+  date,
   MAX_DURATION_MS,
   MIN_TTL_MS,
   type OptionTable,
   type ReadOptions,
   readTable,
   required,
-  type Rule,
   ttl,
 } from "../core/contract/options.ts";
 import { BACKGROUND_CLOCK, pause, SYSTEM_CLOCK, ttlLasting } from "../core/time/clock.ts";
@@ -176,18 +174,4 @@ async function releaseAt(lease: Lease, untilMs: number): Promise<void> {
   if (restMs <= 0) return await lease[Symbol.asyncDispose]();
   // Not awaited, and with a timer that does not keep the process alive.
   pause(BACKGROUND_CLOCK, restMs, lease.signal).then(() => lease[Symbol.asyncDispose]());
-}
-
-function date(): Rule<undefined> {
-  return {
-    default: undefined,
-    check: (what, value) => {
-      if (!(value instanceof Date)) {
-        throw new TypeError(badValue(what, "a Date", describe(value)));
-      }
-      if (Number.isNaN(value.getTime())) {
-        throw new RangeError(badValue(what, "a valid Date", "an invalid one"));
-      }
-    },
-  };
 }

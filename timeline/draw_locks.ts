@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { badValue, describe, readTable, type Rule, text } from "../core/contract/options.ts";
+import { badValue, date, describe, readTable, text } from "../core/contract/options.ts";
 import { type Band, distanceMs, MAX_CALLS } from "./drawing/picture.ts";
 import { type Incident, incidentPage } from "./incident_page.ts";
 import { Overview } from "./overview.ts";
@@ -72,7 +72,7 @@ export async function drawLocks(
   files: readonly (string | URL)[],
   options: DrawLocksOptions = {},
 ): Promise<string> {
-  const read = readTable("drawLocks()", options, { from: DATE, to: DATE, name: text() });
+  const read = readTable("drawLocks()", options, { from: date(), to: date(), name: text() });
   const paths = checkFiles(files);
   const first = await gather(paths, read, null);
   const { overview, calls } = first;
@@ -153,7 +153,7 @@ class Kept {
     const isFull = this.#calls.length >= (this.#centreMs === null ? MAX_CALLS : 4 * MAX_CALLS);
     if (isFull && this.#centreMs === null) return;
     if (isFull) this.#cut();
-    if (this.#centreMs === null || distanceMs(drawn(call), this.#centreMs) <= this.#reachMs) {
+    if (this.#centreMs === null || distanceMs(call, this.#centreMs) <= this.#reachMs) {
       this.#calls.push(call);
     }
   }
@@ -161,7 +161,7 @@ class Kept {
   #cut(): void {
     const centreMs = this.#centreMs;
     if (centreMs === null || this.#calls.length <= MAX_CALLS) return;
-    const away = this.#calls.map((call) => ({ call, ms: distanceMs(drawn(call), centreMs) }))
+    const away = this.#calls.map((call) => ({ call, ms: distanceMs(call, centreMs) }))
       .sort((a, b) => a.ms - b.ms);
     this.#reachMs = away[MAX_CALLS]!.ms;
     this.#calls = away.slice(0, MAX_CALLS).map(({ call }) => call);
@@ -178,17 +178,3 @@ class Kept {
     return { calls, reachMs };
   }
 }
-
-function drawn(call: RecordedCall) {
-  return { ...call, title: "" };
-}
-
-const DATE: Rule<undefined> = {
-  default: undefined,
-  check: (what, value) => {
-    if (!(value instanceof Date)) throw new TypeError(badValue(what, "a Date", describe(value)));
-    if (Number.isNaN(value.getTime())) {
-      throw new RangeError(badValue(what, "a valid Date", "an invalid one"));
-    }
-  },
-};

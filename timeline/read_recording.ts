@@ -28,7 +28,6 @@ export interface RecordedCall {
   /** How it ended: `"released"`, `"lost: expired"`, `"busy"`, `"open"`, … */
   readonly end: string;
   readonly token: bigint | null;
-  readonly position: number | undefined;
   readonly holderLabel: string | undefined;
   readonly marks: readonly Mark[];
 }
@@ -141,9 +140,9 @@ class ProcessReader {
   }
 
   #open(line: Line, atMs: number): OpenCall {
-    const { strategy = "", name = "", mode = "exclusive", label, waitedMs = 0, position } = line;
+    const { strategy = "", name = "", mode = "exclusive", label, waitedMs = 0 } = line;
     return {
-      ...{ lane: this.#lane, strategy, name, mode, label, position, waitedMs, heldMs: 0 },
+      ...{ lane: this.#lane, strategy, name, mode, label, waitedMs, heldMs: 0 },
       ...{ fromMs: atMs - waitedMs, grantedMs: Infinity, endMs: Infinity, end: "open" },
       ...{ hasWaited: line.on === "wait", token: null, holderLabel: undefined, marks: [] },
     };

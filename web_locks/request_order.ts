@@ -77,14 +77,6 @@ export class RequestOrder {
   }
 }
 
-interface Wait {
-  /** It waits for the requests up to this one. */
-  readonly upTo: number;
-  /** Of the waits that end at the same time, those with lower ranks end first. */
-  readonly rank: number;
-  end(): void;
-}
-
 /**
  * The requests of which nobody knows yet whether they hold the lock, wait, or have failed; and what waits for
  * them. A wait is for the requests that were made before it, so it is over when the oldest one without an
@@ -95,8 +87,8 @@ class Unanswered {
   /** The numbers in their order, and where the oldest that may be unanswered is. */
   #line: number[] = [];
   #oldestAt = 0;
-  /** In the order of `upTo`. */
-  #waits: Wait[] = [];
+  /** Each waits for the requests up to one, and in that order. Of those that end together, the lower ranks end first. */
+  #waits: { readonly upTo: number; readonly rank: number; end(): void }[] = [];
 
   get isIdle(): boolean {
     return this.#numbers.size === 0 && this.#waits.length === 0;

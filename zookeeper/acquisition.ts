@@ -150,11 +150,9 @@ export class Acquisition implements LeaseActions, ChangeListener {
           znode = new OwnZnode(queue, UTF8.encode(label), isTry, mode);
           const seen = await this.#enter(znode);
           this.#admitNext();
-          const isOurs = isTry
-            ? await this.#tryWin(znode, seen as QueueView)
-            : await this.#waitForTurn(znode, seen);
-          if (isOurs) return await this.#openLease(znode);
-          break;
+          if (!isTry) await this.#waitForTurn(znode, seen);
+          else if (!await this.#tryWin(znode, seen as QueueView)) break;
+          return await this.#openLease(znode);
         } catch (error) {
           if (znode !== null) this.#deleteInBackground(znode);
           znode = null;
@@ -245,11 +243,11 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   /** Waits until our znode has no blockers. `seen` is what `#enter()` has read. */
-  async #waitForTurn(znode: OwnZnode, seen: QueueView | Znode | null): Promise<true> {
+  async #waitForTurn(znode: OwnZnode, seen: QueueView | Znode | null): Promise<void> {
     if (seen instanceof QueueView) {
       const { ahead, blockers, turn, waiterCount } = znode.positionIn(seen);
       if (ahead === 0) znode.queue.recordFirst(znode);
-      if (blockers === 0) return true;
+      if (blockers === 0) return;
       this.#report({ position: turn, waiters: waiterCount });
     } else if (!isInRange(znode.sequence)) throw znode.outOfNumbers();
     else if (seen !== null) {
@@ -260,7 +258,6 @@ export class Acquisition implements LeaseActions, ChangeListener {
     }
     const waiter = new Waiter(znode, this.#clock, this.#budget);
     await waiter.untilFree((info) => this.#report(info));
-    return true;
   }
 
   /**

@@ -159,6 +159,17 @@ export function signal(): Rule<undefined> {
   };
 }
 
+export function date(): Rule<undefined> {
+  return {
+    default: undefined,
+    check: (what, value) => {
+      if (!(value instanceof Date)) throw new TypeError(badValue(what, "a Date", describe(value)));
+      if (!Number.isNaN(value.getTime())) return;
+      throw new RangeError(badValue(what, "a valid Date", "an invalid one"));
+    },
+  };
+}
+
 export function oneOf<const Value, const Default extends Value | undefined = undefined>(
   values: readonly Value[],
   otherwise?: Default,

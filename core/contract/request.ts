@@ -17,7 +17,10 @@ import { LeaseLostError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
 import { checkName, describe, notSupported, type OptionTable } from "./options.ts";
 
-export interface RequestParts {
+type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
+
+/** Makes the `request()` of a strategy. It rejects as {@linkcode RequestMethod} says. */
+export function requestOn(source: DistributedLock, parts: {
   /** The options of `acquire()`. */
   readonly options: OptionTable<AcquireOptions>;
   readonly nesting: Nesting;
@@ -26,21 +29,11 @@ export interface RequestParts {
    * that cannot.
    */
   steal?(name: string, options: AcquireOptions): Promise<Lease>;
-}
-
-type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
-
-type RequestArguments<T> =
-  | [callback: (lease: Lease) => T | Promise<T>]
-  | [options: RequestOptions, callback: RequestCallback<T>]
-  | [options: RequestOptions, callback: (lease: Lease) => T | Promise<T>];
-
-/** Makes the `request()` of a strategy. It rejects as {@linkcode RequestMethod} says. */
-export function requestOn(source: DistributedLock, parts: RequestParts): RequestMethod {
+}): RequestMethod {
   const table = { ...parts.options, ...REQUEST_OPTIONS };
-  return async <T>(name: string, ...args: RequestArguments<T>): Promise<T> => {
+  return async <T>(name: string, ...args: readonly unknown[]): Promise<T> => {
     checkName(name);
-    const options = args.length === 1 ? {} : args[0] ?? {};
+    const options = (args.length === 1 ? {} : args[0] ?? {}) as RequestOptions;
     // Some forms promise a lease, and without `ifAvailable` there always is one.
     const callback = args.at(-1) as RequestCallback<T>;
     if (typeof callback !== "function") {
@@ -50,56 +43,42 @@ export function requestOn(source: DistributedLock, parts: RequestParts): Request
           `but it is ${describe(callback)}${order}`,
       );
     }
-    const lease = await acquireAs(readRequestOptions(options, table), name, source, parts);
-    return lease === null ? await callback(null) : await runUnder(lease, callback, parts.nesting);
+    const { ifAvailable, steal, ...rest } = readRequestOptions(options, table);
+    if (steal && parts.steal === undefined) {
+      throw notSupported(
+        `Cannot steal lock ${JSON.stringify(name)}: this strategy cannot steal, ` +
+          "see its 'capabilities'; wait for the lock instead",
+      );
+    }
+    const lease = steal
+      ? await parts.steal!(name, rest)
+      : await source[ifAvailable ? "tryAcquire" : "acquire"](name, rest);
+    if (lease === null) return await callback(null);
+    return await runUnder(lease, () => {
+      // Lost or disposed before the callback starts: then it never does.
+      if (lease.remainingMs === 0) lease.signal.throwIfAborted();
+      return parts.nesting.run(lease, callback);
+    });
   };
 }
 
-function acquireAs(
-  options: RequestOptions,
-  name: string,
-  source: DistributedLock,
-  parts: RequestParts,
-): Promise<Lease | null> {
-  const { ifAvailable, steal, ...rest } = options;
-  if (ifAvailable) return source.tryAcquire(name, rest);
-  if (!steal) return source.acquire(name, rest);
-  if (parts.steal === undefined) {
-    throw notSupported(
-      `Cannot steal lock ${JSON.stringify(name)}: this strategy cannot steal, ` +
-        "see its 'capabilities'; wait for the lock instead",
-    );
-  }
-  return parts.steal(name, rest);
-}
-
-async function runUnder<T>(
-  lease: Lease,
-  callback: RequestCallback<T>,
-  nesting: Nesting,
+/** Runs a critical section, then releases its lease or its set. Throws if a lease was lost before. */
+export async function runUnder<T>(
+  held: Pick<Lease, "release" | "throwIfLost">,
+  run: () => T | Promise<T>,
 ): Promise<T> {
-  // Lost or disposed before the callback starts: then it never does.
-  if (lease.remainingMs === 0 && lease.signal.aborted) {
-    await lease.release().catch(() => {});
-    throw lease.signal.reason;
-  }
   let result: T;
   try {
-    result = await nesting.run(lease, callback);
+    result = await run();
   } catch (error) {
-    await lease.release().catch(() => {}); // the callback's own error wins
+    await held.release().catch(() => {}); // the callback's own error wins
     throw error;
   }
-  await lease.release();
-  throwLoss(lease);
-  return result;
-}
-
-/** Throws if the lease was lost, or over since disposal. After a mere release there is no such error. */
-function throwLoss(lease: Lease): void {
+  await held.release();
   try {
-    lease.throwIfLost();
+    held.throwIfLost();
   } catch (error) {
-    if (error instanceof LeaseLostError) throw error;
+    if (error instanceof LeaseLostError) throw error; // after a mere release there is no such error
   }
+  return result;
 }

@@ -23,7 +23,6 @@ export class LeaseEngine {
   readonly clock: Clock;
   /** {@linkcode LeaseEngine.close} waits for it. */
   readonly background: Background = new Background();
-  readonly #leases: LeaseSchedule<ManagedLease>;
   readonly #stop = new AbortController();
   /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
   readonly stopped: AbortSignal = this.#stop.signal;
@@ -42,13 +41,9 @@ export class LeaseEngine {
     scheduleClock: Clock = clock,
   ) {
     this.clock = clock;
-    this.#leases = new LeaseSchedule(scheduleClock);
     const { background, stopped } = this;
-    const schedule = this.#leases;
-    this.#context = {
-      ...{ strategy, clock, schedule, background, stopped, onRenewalLate },
-      answerMs: 1,
-    };
+    const schedule = new LeaseSchedule<ManagedLease>(scheduleClock);
+    this.#context = { strategy, clock, schedule, background, stopped, onRenewalLate, answerMs: 1 };
   }
 
   /**
@@ -62,18 +57,18 @@ export class LeaseEngine {
     const endMs = deadlineMs(startMs, ttlMs, validMs);
     if (endMs <= this.clock.now()) return null;
     const lease = new ManagedLease(this.#context, actions, grant, endMs);
-    this.#leases.add(lease);
+    this.#context.schedule.add(lease);
     if (areHoldsTraced()) lease.traceGrant();
     return lease;
   }
 
   /** Extends all held leases: the answer to a request sent at `sent` proves them for `validMs`. */
   extendAll(sent: Instant, validMs: number): void {
-    for (const lease of this.#leases) lease.extend(sent, validMs);
+    for (const lease of this.#context.schedule) lease.extend(sent, validMs);
   }
 
   loseAll(reason: LeaseLostReason, cause?: unknown): void {
-    for (const lease of [...this.#leases]) lease.lose(reason, cause);
+    for (const lease of [...this.#context.schedule]) lease.lose(reason, cause);
   }
 
   /**
@@ -84,10 +79,12 @@ export class LeaseEngine {
    */
   async close(timeoutMs: number, keepMs: number = timeoutMs / 2): Promise<void> {
     const endMs = this.clock.now() + timeoutMs;
-    const kept = Array.from(this.#leases, (lease) => lease.keep());
+    const kept = Array.from(this.#context.schedule, (lease) => lease.keep());
     if (kept.length > 0 && keepMs > 0) await settledWithin(this.clock, Promise.all(kept), keepMs);
     const isHurried = timeoutMs === 0;
-    const released = Promise.all(Array.from(this.#leases, (lease) => lease.close(isHurried)));
+    const released = Promise.all(
+      Array.from(this.#context.schedule, (lease) => lease.close(isHurried)),
+    );
     const done = released.then(() => this.background.idle());
     await settledWithin(this.clock, done, Math.max(0, endMs - this.clock.now()));
     this.#stop.abort();

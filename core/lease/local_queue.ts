@@ -46,8 +46,7 @@ export function termsOf(options: AcquireOptions): Terms {
 /** So many waiters get their turns in one step at most. Others may have to wait for the event loop. */
 const MAX_BATCH = 64;
 
-interface QueuedWaiter extends LocalWaiter, ReportedWaiter {
-  readonly terms: Terms;
+interface QueuedWaiter extends Terms, LocalWaiter, ReportedWaiter {
   grant(turn: Turn): void;
 }
 
@@ -142,8 +141,7 @@ export class LocalQueue {
       };
       const listener = { onAborted: () => waiter.reject(signal?.reason) };
       const waiter: QueuedWaiter = {
-        terms,
-        mode: terms.mode,
+        ...terms,
         sinceMs: this.#clock.now(),
         label,
         onWait,
@@ -237,8 +235,8 @@ export class LocalQueue {
     for (let i = 0; i < MAX_BATCH; i++) {
       const next = line.waiters.first;
       if (next === undefined) return this.#forget(line);
-      if (!fits(line, next.terms)) return;
-      next.grant(this.#grant(line, next.terms));
+      if (!fits(line, next)) return;
+      next.grant(this.#grant(line, next));
     }
     if (line.isGoingOn) return;
     line.isGoingOn = true;

@@ -22,7 +22,7 @@ import type {
   RequestOptions,
   WaitInfo,
 } from "../contract/distributed_lock.ts";
-import { LeaseLostError, LockTimeoutError } from "../contract/errors.ts";
+import { LockTimeoutError } from "../contract/errors.ts";
 import {
   checkName,
   describe,
@@ -31,6 +31,7 @@ import {
   readTable,
   required,
 } from "../contract/options.ts";
+import { runUnder } from "../contract/request.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import { ANSWER_WITHIN_MS } from "../time/bounded_wait.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
@@ -241,30 +242,11 @@ export async function requestAll<T>(
     throw notSupported("Cannot steal several locks: steal them one by one, by request()");
   }
   const set = await acquireInOrder(locks, steps, read, read.ifAvailable ? "tryAcquire" : "acquire");
-  return set === null ? await callback(null) : await runUnder(set, callback);
-}
-
-async function runUnder<T>(set: LeaseSet, callback: (set: LeaseSet) => T | Promise<T>): Promise<T> {
-  let result: T;
-  try {
+  if (set === null) return await callback(null);
+  return await runUnder(set, () => {
     set.signal.throwIfAborted(); // lost or disposed before the callback starts: then it never does
-    result = await callback(set);
-  } catch (error) {
-    await set.release().catch(() => {}); // the callback's own error wins
-    throw error;
-  }
-  await set.release();
-  throwLoss(set);
-  return result;
-}
-
-/** Throws if a lease was lost, or over since disposal. After a mere release there is no such error. */
-function throwLoss(set: LeaseSet): void {
-  try {
-    set.throwIfLost();
-  } catch (error) {
-    if (error instanceof LeaseLostError) throw error;
-  }
+    return callback(set);
+  });
 }
 
 // The arguments: all are checked before the first lock is asked for.

@@ -11,13 +11,11 @@ export interface AbortListener {
   onAborted(): void;
 }
 
-interface Watch {
+/** One event listener per signal. A signal that nobody waits for has none. */
+const watches = new WeakMap<AbortSignal, {
   readonly listeners: Set<AbortListener>;
   readonly onAbort: () => void;
-}
-
-/** One event listener per signal. A signal that nobody waits for has none. */
-const watches = new WeakMap<AbortSignal, Watch>();
+}>();
 
 /** Notifies the listener when the signal aborts, not if it is aborted already. */
 export function watchAbort(signal: AbortSignal, listener: AbortListener): void {

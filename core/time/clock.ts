@@ -145,17 +145,16 @@ export function settledWithin(
 export const TIMED_OUT: unique symbol = Symbol("timed out");
 
 /**
- * Resolves or rejects as `promise` does, or resolves with `otherwise` if it does not settle within
+ * Resolves or rejects as `promise` does, or resolves with `TIMED_OUT` if it does not settle within
  * `timeoutMs`. A later rejection is ignored.
  */
-export function within<T, Otherwise = typeof TIMED_OUT>(
+export function within<T>(
   clock: Clock,
   promise: PromiseLike<T>,
   timeoutMs: number,
-  otherwise: Otherwise = TIMED_OUT as Otherwise,
-): Promise<T | Otherwise> {
-  const { promise: ended, resolve, reject } = Promise.withResolvers<T | Otherwise>();
-  const cancel = clock.schedule(() => resolve(otherwise), timeoutMs);
+): Promise<T | typeof TIMED_OUT> {
+  const { promise: ended, resolve, reject } = Promise.withResolvers<T | typeof TIMED_OUT>();
+  const cancel = clock.schedule(() => resolve(TIMED_OUT), timeoutMs);
   promise.then((value) => {
     cancel();
     resolve(value);

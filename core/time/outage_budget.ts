@@ -270,11 +270,8 @@ function causeBehind(reason: string, error: unknown): ErrorOptions {
   return cause === undefined ? {} : { cause };
 }
 
-/** No failure is known: a request was made, and nothing came back. */
-export class NoAnswerError extends Error {}
-
 /**
- * Rejects a request that could not be sent because the service has not answered earlier ones for
- * `unavailableAfterMs`. A call that gets it gives up.
+ * No failure is known: nothing came back for `unavailableAfterMs`, to this request or to earlier ones, behind
+ * which it could not be sent. A call that gets it gives up.
  */
-export class SilenceError extends NoAnswerError {}
+export class NoAnswerError extends Error {}

@@ -6,7 +6,6 @@
 import process from "node:process";
 import { SetupFailure } from "../failures.ts";
 import { BunInotify, type InotifyFunctions } from "./bun_inotify.ts";
-import { firstOf } from "./flock.ts";
 import { nodeFileSystem, type SystemCalls } from "./node_fs.ts";
 import type { FileSystem } from "./port.ts";
 
@@ -68,9 +67,6 @@ function loadCalls(): SystemCalls {
   }
 }
 
-/** Functions of the C library. */
-type Functions = Record<string, (...args: number[]) => number> & InotifyFunctions;
-
 function open(
   { dlopen, read }: BunFfi,
   { names, errnoLocation, watch }: typeof LINUX | typeof MACOS,
@@ -80,7 +76,9 @@ function open(
     [errnoLocation]: { args: [], returns: "ptr" },
     ...watch,
   };
-  const functions = firstOf(names, (name) => dlopen(name, prototypes).symbols) as Functions;
+  const functions = firstOf(names, (name) => dlopen(name, prototypes).symbols) as
+    & Record<string, (...args: number[]) => number>
+    & InotifyFunctions;
   const flock = functions["flock"]!;
   const errno = functions[errnoLocation]!(); // It stays where it is as long as the thread lives.
   return {
@@ -88,4 +86,17 @@ function open(
     flock: (fd, operation) => flock(fd, operation) === 0 ? 0 : read.i32(errno, 0),
     inotify: watch === null ? null : new BunInotify(functions),
   };
+}
+
+/** The first result that is no error; throws the first error if there is none. */
+export function firstOf<T, U>(values: readonly T[], find: (value: T) => U): U {
+  const errors: unknown[] = [];
+  for (const value of values) {
+    try {
+      return find(value);
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  throw errors[0];
 }

@@ -11,40 +11,34 @@ import { denoFileSystem } from "./deno.ts";
 import { nodeWithKoffi } from "./node.ts";
 import type { FileSystem } from "./port.ts";
 
-/** The runtime that the process runs in. */
-export interface Runtime {
-  /** The versions of the runtime and its parts. */
-  readonly versions: Readonly<Record<string, string | undefined>>;
-  readonly platform: string;
-}
-
 /**
  * Returns the file system of a runtime, with locks by `flock`, so that processes of all runtimes exclude
  * each other.
  *
  * @throws {LockSetupError} If the runtime cannot lock files here. Its message says what to install.
  */
-export function chooseFileSystem(runtime: Runtime = process): FileSystem {
+export function chooseFileSystem(
+  { versions, platform }: {
+    /** The versions of the runtime and its parts. */
+    readonly versions: Readonly<Record<string, string | undefined>>;
+    readonly platform: string;
+  } = process,
+): FileSystem {
   try {
-    return fileSystemOf(runtime);
+    const { deno, bun } = versions;
+    if (deno !== undefined) return denoFileSystem(deno);
+    if (platform === "win32") {
+      throw new SetupFailure("on Windows it works with Deno only: use Deno, or another strategy");
+    }
+    if (bun === undefined) return nodeWithKoffi();
+    if (/^(0|1\.[0-2])\./.test(bun)) {
+      throw new SetupFailure(`it needs Bun 1.3 or later; this is ${bun}`);
+    }
+    return bunWithFfi();
   } catch (error) {
     if (!(error instanceof SetupFailure)) throw error;
     const { message, cause } = error; // the failure itself says no more than the message
     const options = cause === undefined ? {} : { cause };
     throw new LockSetupError(`Cannot create a FileLock: ${message}`, undefined, options);
   }
-}
-
-function fileSystemOf({ versions, platform }: Runtime): FileSystem {
-  const deno = versions["deno"];
-  if (deno !== undefined) return denoFileSystem(deno);
-  if (platform === "win32") {
-    throw new SetupFailure("on Windows it works with Deno only: use Deno, or another strategy");
-  }
-  const bun = versions["bun"];
-  if (bun === undefined) return nodeWithKoffi();
-  if (/^(0|1\.[0-2])\./.test(bun)) {
-    throw new SetupFailure(`it needs Bun 1.3 or later; this is ${bun}`);
-  }
-  return bunWithFfi();
 }

@@ -18,10 +18,10 @@ import {
   unlinkSync,
   writeSync,
 } from "node:fs";
+import { constants as osConstants } from "node:os";
 import { dirname } from "node:path";
 import process from "node:process";
 import { codeOf } from "../failures.ts";
-import { type Flock, tryLockBy, unlockBy } from "./flock.ts";
 import { type Inotify, watchBy } from "./inotify.ts";
 import type { FileInfo, FileSystem, OpenFile } from "./port.ts";
 
@@ -33,9 +33,15 @@ const ACCESS = { read: O_RDONLY | SAFE, write: O_RDWR | SAFE } as const;
 /** The numbers of files and devices can be above 2^53. */
 const EXACT = { bigint: true } as const;
 
+/** The operations of `flock(2)`: the same numbers on Linux, macOS and the BSDs. */
+const FLOCK = { shared: 1, exclusive: 2, withoutWaiting: 4, unlock: 8 } as const;
+/** 11 on Linux, 35 on macOS. No other error means that the file is locked. */
+const { EWOULDBLOCK } = osConstants.errno;
+
 /** What `node:fs` lacks, by functions of the C library that the runtime calls. */
 export interface SystemCalls {
-  readonly flock: Flock;
+  /** Calls `flock`. Returns 0, or the `errno` of a failure. */
+  readonly flock: (fd: number, operation: number) => number;
   /** `null` on other systems than Linux. */
   readonly inotify: Inotify | null;
 }
@@ -61,20 +67,25 @@ export function nodeFileSystem({ flock, inotify }: SystemCalls): FileSystem {
 }
 
 class NodeFile implements OpenFile {
-  readonly #flock: Flock;
+  readonly #flock: SystemCalls["flock"];
   #fd: number;
 
-  constructor(flock: Flock, fd: number) {
+  constructor(flock: SystemCalls["flock"], fd: number) {
     this.#flock = flock;
     this.#fd = fd;
   }
 
   tryLock(isExclusive: boolean): boolean {
-    return tryLockBy(this.#flock, this.#fd, isExclusive);
+    const operation = isExclusive ? FLOCK.exclusive : FLOCK.shared;
+    const errno = this.#flock(this.#fd, operation | FLOCK.withoutWaiting);
+    if (errno === EWOULDBLOCK) return false;
+    if (errno !== 0) throw flockError(errno);
+    return true;
   }
 
   unlock(): void {
-    unlockBy(this.#flock, this.#fd);
+    const errno = this.#flock(this.#fd, FLOCK.unlock);
+    if (errno !== 0) throw flockError(errno);
   }
 
   stat(): FileInfo {
@@ -94,6 +105,11 @@ class NodeFile implements OpenFile {
     this.#fd = -1; // The system gives the number to another file.
     closeSync(fd);
   }
+}
+
+function flockError(errno: number): Error {
+  const code = Object.entries(osConstants.errno).find(([, number]) => number === errno)?.[0];
+  return Object.assign(new Error(`flock failed: ${code ?? "unknown"} (errno ${errno})`), { code });
 }
 
 function infoOf(stats: BigIntStats): FileInfo {

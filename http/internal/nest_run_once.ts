@@ -21,13 +21,6 @@ export type NestRunOnceOptions = Pick<RunOnceOptions, "keepMs">;
 /** The member of an object with jobs that Nest sets to its lock. */
 const OWN_LOCKS = Symbol("the lock of @RunOnce()");
 
-/** The parts of `reflect-metadata` that are used. */
-interface MetadataReflection {
-  getOwnMetadataKeys(target: object): unknown[];
-  getOwnMetadata(key: unknown, target: object): unknown;
-  defineMetadata(key: unknown, value: unknown, target: object): void;
-}
-
 /**
  * Runs a job of `@nestjs/schedule` in one of many processes per tick, by the lock of {@linkcode LOCKS}: above
  * or below `@Cron()` or `@Interval()` on a method of a provider or a controller. The method gets the lease as
@@ -82,7 +75,11 @@ export function RunOnce(name: string, options: NestRunOnceOptions): MethodDecora
 
 /** A decorator that was applied before, such as `@Cron()`, has left its data at the method. */
 function copyMetadata(from: object, to: object): void {
-  const reflection = Reflect as unknown as MetadataReflection;
+  const reflection = Reflect as unknown as { // by `reflect-metadata`
+    getOwnMetadataKeys(target: object): unknown[];
+    getOwnMetadata(key: unknown, target: object): unknown;
+    defineMetadata(key: unknown, value: unknown, target: object): void;
+  };
   for (const key of reflection.getOwnMetadataKeys(from)) {
     reflection.defineMetadata(key, reflection.getOwnMetadata(key, from), to);
   }

@@ -7,7 +7,7 @@
 import type { Cancel, Clock } from "../../core/time/clock.ts";
 import { type Timed, TimeHeap } from "../../core/time/time_heap.ts";
 import { type LeaseRequest, UNSENT } from "../../core/lease/grant.ts";
-import { SilenceError } from "../../core/time/outage_budget.ts";
+import { NoAnswerError } from "../../core/time/outage_budget.ts";
 
 /** How many commands the client may have without an answer. Enough to fill a fast connection. */
 export const MAX_UNANSWERED = 256;
@@ -56,7 +56,7 @@ export class AskTurn implements Timed {
   }
 
   onSilence(): void {
-    this.#come.reject(new SilenceError("The client cannot take more commands"));
+    this.#come.reject(new NoAnswerError("The client cannot take more commands"));
   }
 }
 

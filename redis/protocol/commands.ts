@@ -22,7 +22,6 @@ import {
   type LeaveAnswer,
   leaveArguments,
   type QueryAnswer,
-  type ScanAnswer,
   stealArguments,
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
@@ -183,7 +182,7 @@ export class RedisCommands {
     { send }: Pick<RedisClient, "send">,
     cursor: string,
     pattern: string,
-  ): Promise<ScanAnswer> {
+  ): Promise<ReturnType<typeof decodeScan>> {
     const args = [cursor, "MATCH", pattern, "COUNT", SCAN_KEYS, "TYPE", "string"];
     try {
       const replied = send("SCAN", args, "");

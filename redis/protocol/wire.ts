@@ -120,15 +120,6 @@ export const HOLDER_IS_OURS = 1;
 /** The same: it does not, so its release notifies nobody. */
 export const HOLDER_IS_FOREIGN = 0;
 
-export interface Granted {
-  readonly state: "granted";
-  readonly serverMs: number;
-  readonly validMs: number;
-  readonly fencingToken: bigint;
-  /** How many other waiters of this inbox are in the queue; 0 in the answer to a steal. */
-  readonly otherWaiters: number;
-}
-
 export interface Queued {
   readonly state: "queued";
   readonly serverMs: number;
@@ -145,19 +136,24 @@ export interface Queued {
   readonly ownHolder: string | null;
 }
 
-export interface Refused {
-  readonly state: "held";
-  readonly serverMs: number;
-  /** How long in ms the holder's key still lives; negative if it has no TTL. */
-  readonly leftMs: number;
-  /** How many waiters are in the queue; 0 in the answer to any other ask than a try. */
-  readonly waiters: number;
-}
-
 /** The answer to an ask or a steal. `serverMs` is the server's clock. */
 export type AskAnswer =
-  | Granted
-  | Refused
+  | {
+    readonly state: "granted";
+    readonly serverMs: number;
+    readonly validMs: number;
+    readonly fencingToken: bigint;
+    /** How many other waiters of this inbox are in the queue; 0 in the answer to a steal. */
+    readonly otherWaiters: number;
+  }
+  | {
+    readonly state: "held";
+    readonly serverMs: number;
+    /** How long in ms the holder's key still lives; negative if it has no TTL. */
+    readonly leftMs: number;
+    /** How many waiters are in the queue; 0 in the answer to any other ask than a try. */
+    readonly waiters: number;
+  }
   | Queued
   | { state: "searching"; serverMs: number }
   | { state: "late"; serverMs: number }
@@ -305,17 +301,11 @@ export function decodeQuery(reply: unknown): QueryAnswer {
   };
 }
 
-/** A part of the keys of a server. */
-export interface ScanAnswer {
-  /** Where the next part begins; {@linkcode SCAN_START} at the end. */
-  readonly cursor: string;
-  readonly keys: readonly string[];
-}
-
 /** The cursor of the first part. */
 export const SCAN_START = "0";
 
-export function decodeScan(reply: unknown): ScanAnswer {
+/** Reads a part of the keys of a server, and where the next part begins: {@linkcode SCAN_START} at the end. */
+export function decodeScan(reply: unknown): { cursor: string; keys: readonly string[] } {
   const [cursor, keys] = items(reply);
   return { cursor: String(cursor), keys: items(keys).map(String) };
 }

@@ -5,11 +5,11 @@
  */
 import {
   type Band,
+  distanceMs,
   type DrawnCall,
   drawPicture,
   type LegendEntry,
   MAX_CALLS,
-  nearest,
 } from "../../timeline/drawing/picture.ts";
 import type { Call } from "./calls.ts";
 import type { Verdict, Violation } from "./checker.ts";
@@ -96,9 +96,9 @@ export function timeline(
   const seen = calls.filter((call) => shows(call.invokeUs, goneUs(call)))
     .map((call) => drawn(call, history));
   const first = violations.find(({ atUs }) => shows(atUs, atUs));
-  const shown = seen.length > MAX_CALLS
-    ? nearest(seen, (first?.atUs ?? (fromUs + toUs) / 2) / 1e3)
-    : seen;
+  const centreMs = (first?.atUs ?? (fromUs + toUs) / 2) / 1e3;
+  const shown = seen.length <= MAX_CALLS ? seen : seen
+    .toSorted((a, b) => distanceMs(a, centreMs) - distanceMs(b, centreMs)).slice(0, MAX_CALLS);
   const workers = [...new Set(shown.map(({ lane }) => lane))]
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   const faults = history.faults.filter(({ atUs, untilUs }) => shows(atUs, untilUs ?? atUs));

@@ -4,8 +4,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { constants } from "node:os";
 import { chooseFileSystem } from "../../file/system/choose.ts";
-import { firstOf, tryLockBy, unlockBy } from "../../file/system/flock.ts";
-import { wallClock } from "../../file/system/node_fs.ts";
+import { firstOf } from "../../file/system/bun.ts";
+import { nodeFileSystem, wallClock } from "../../file/system/node_fs.ts";
 import { LockSetupError } from "../../mod.ts";
 
 for (const runtime of ["node", "bun"]) {
@@ -40,17 +40,27 @@ Deno.test("FileSystem.watch() returns null in Deno 2.8, which does not report th
   }
 });
 
-Deno.test("tryLockBy() reports a locked file for EWOULDBLOCK alone, and throws any other error", () => {
+Deno.test("OpenFile.tryLock() on Node is false for EWOULDBLOCK alone, and throws any other error", () => {
   const { EWOULDBLOCK } = constants.errno;
-  assertEquals(tryLockBy(() => 0, 3, true), true);
-  assertEquals(tryLockBy(() => EWOULDBLOCK, 3, true), false);
-  assertThrows(() => unlockBy(() => EWOULDBLOCK, 3));
+  const path = Deno.makeTempFileSync();
+  const attempt = (errno: number, call: "tryLock" | "unlock" = "tryLock") => {
+    const file = nodeFileSystem({ flock: () => errno, inotify: null }).open(path, "read");
+    try {
+      return file[call](true);
+    } finally {
+      file.close();
+    }
+  };
+  assertEquals(attempt(0), true);
+  assertEquals(attempt(EWOULDBLOCK), false);
+  assertThrows(() => attempt(EWOULDBLOCK, "unlock"));
   for (const [code, errno] of [...Object.entries(constants.errno), ["", -1]] as const) {
     if (errno === EWOULDBLOCK) continue;
-    const error = assertThrows(() => tryLockBy(() => errno, 3, false), Error, `errno ${errno}`);
+    const error = assertThrows(() => attempt(errno), Error, `errno ${errno}`);
     const number = constants.errno[(error as NodeJS.ErrnoException).code as "EPERM"];
     assertEquals(number, code === "" ? undefined : errno);
   }
+  Deno.removeSync(path);
 });
 
 Deno.test("firstOf() returns the first result, and throws the first error when there is none", () => {

@@ -269,7 +269,7 @@ function pack(calls: readonly DrawnCall[]): Map<DrawnCall, number> {
 }
 
 /** When a call is over in the picture, with all of its marks. */
-export function goneMs({ endMs, marks }: DrawnCall): number {
+export function goneMs({ endMs, marks }: Pick<DrawnCall, "endMs" | "marks">): number {
   return Math.max(endMs, ...marks.map(({ atMs }) => atMs));
 }
 
@@ -294,12 +294,10 @@ function stack(
   return { places, bottom: y };
 }
 
-/** The calls nearest to an instant. */
-export function nearest(calls: readonly DrawnCall[], atMs: number): DrawnCall[] {
-  return calls.toSorted((a, b) => distanceMs(a, atMs) - distanceMs(b, atMs)).slice(0, MAX_CALLS);
-}
-
 /** How far a call is from an instant, in ms. */
-export function distanceMs(call: DrawnCall, atMs: number): number {
+export function distanceMs(
+  call: Pick<DrawnCall, "fromMs" | "endMs" | "marks">,
+  atMs: number,
+): number {
   return Math.max(call.fromMs - atMs, atMs - goneMs(call), 0);
 }

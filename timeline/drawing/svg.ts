@@ -11,33 +11,28 @@ export function escape(text: string): string {
     .replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);
 }
 
-/** A bar with a tooltip. */
-export interface Bar {
-  readonly x: number;
-  readonly y: number;
-  readonly width: number;
-  readonly height: number;
-  readonly className: string;
-  readonly title: string;
-}
-
-/** Draws a bar, at least wide enough to be seen. */
-export function bar({ x, y, width, height, className, title }: Bar): string {
+/** Draws a bar with a tooltip, at least wide enough to be seen. */
+export function bar(
+  { x, y, width, height, className, title }: {
+    readonly x: number;
+    readonly y: number;
+    readonly width: number;
+    readonly height: number;
+    readonly className: string;
+    readonly title: string;
+  },
+): string {
   const box = `x="${round(x)}" y="${round(y)}" width="${round(Math.max(width, 1.5))}" ` +
     `height="${round(height)}"`;
   return `<rect ${box} class="${className}"><title>${escape(title)}</title></rect>`;
 }
 
-/** Two ends of a line. */
-export interface Ends {
-  readonly x1: number;
-  readonly y1: number;
-  readonly x2: number;
-  readonly y2: number;
-}
-
-/** Draws a line with a tooltip. */
-export function line({ x1, y1, x2, y2 }: Ends, className: string, title: string): string {
+/** Draws a line between two points, with a tooltip. */
+export function line(
+  { x1, y1, x2, y2 }: Readonly<Record<"x1" | "y1" | "x2" | "y2", number>>,
+  className: string,
+  title: string,
+): string {
   const ends = `x1="${round(x1)}" x2="${round(x2)}" y1="${round(y1)}" y2="${round(y2)}"`;
   return `<line ${ends} class="${className}"><title>${escape(title)}</title></line>`;
 }

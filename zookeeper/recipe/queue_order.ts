@@ -109,12 +109,6 @@ export interface QueuePosition {
   readonly isOrderKnown: boolean;
 }
 
-/** The exclusive entries of a listing, and how many of them are before each index of all entries. */
-interface ExclusiveEntries {
-  readonly entries: readonly QueueEntry[];
-  readonly countBefore: readonly number[];
-}
-
 /** The entries that may be ahead of ours, the nearest one last. */
 export interface Blockers {
   readonly entries: readonly QueueEntry[];
@@ -139,8 +133,14 @@ export class QueueView {
   readonly #indexes = new Map<string, number>();
   /** How many entries at the front were made by `tryAcquire()`. */
   readonly #tryCount: number;
-  /** Made when a shared entry of ours asks. */
-  #exclusive: ExclusiveEntries | null = null;
+  /**
+   * The exclusive entries, and how many of them are before each index of all entries. Made when a shared entry of
+   * ours asks.
+   */
+  #exclusive: {
+    readonly entries: readonly QueueEntry[];
+    readonly countBefore: readonly number[];
+  } | null = null;
 
   constructor(children: Children, epoch: number) {
     this.children = children;
@@ -192,7 +192,7 @@ export class QueueView {
     return { entries: blockers, isAll: blockers.length === index - first };
   }
 
-  #exclusiveEntries(): ExclusiveEntries {
+  #exclusiveEntries() {
     if (this.#exclusive !== null) return this.#exclusive;
     const entries: QueueEntry[] = [];
     const countBefore: number[] = [];

@@ -1,5 +1,5 @@
 import { assertEquals, assertInstanceOf, assertLess } from "@std/assert";
-import { SilenceError } from "../../../core/time/outage_budget.ts";
+import { NoAnswerError } from "../../../core/time/outage_budget.ts";
 import {
   type AskTurn,
   CommandWindow,
@@ -21,7 +21,7 @@ function full() {
   const ask = (name: string, sinceMs = clock.now()): AskTurn => {
     const turn = window.askTurn(sinceMs);
     turn.come.then(() => log.push(name), (error) => {
-      assertInstanceOf(error, SilenceError);
+      assertInstanceOf(error, NoAnswerError);
       log.push(`${name} failed`);
     });
     return turn;
