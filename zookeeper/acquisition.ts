@@ -13,9 +13,9 @@
  * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.
- * 5. **Lease**: an answered write proves the session, for ¾ of its timeout T from when it was sent. If
- *    the last proof is older than ⅜ T, a heartbeat goes first. If the connection was lost meanwhile, our
- *    znode is read again after it: it may have been deleted.
+ * 5. **Lease**: an answered write proves the session, for ⅔ of its timeout T as a rule (`session.ts` tells
+ *    how long). If less than T/4 of the last proof is left, a heartbeat goes first. If the connection was
+ *    lost meanwhile, our znode is read again after it: it may have been deleted.
  * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
  *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. If no
  *    write is answered until the deadline, or the server says so, the session is over, and all its
@@ -305,6 +305,9 @@ export class Acquisition implements LeaseActions, ChangeListener {
     while (!session.isProvenRecently) {
       await budget.ask(() => session.sendHeartbeat());
       await watch();
+      if (!session.isProvenRecently) {
+        await pause(this.#clock, session.timeoutMs / 20, budget.signal);
+      }
     }
     budget.signal.throwIfAborted();
     if (znode.watchState === "deleted") throw ownZnodeGone();
@@ -314,9 +317,9 @@ export class Acquisition implements LeaseActions, ChangeListener {
       ownerId: makeOwnerId(label),
       mode: znode.mode,
       fencingToken: znode.fencingToken!,
-      sent: session.lastProvenAt,
+      sent: session.proof.sent,
       ttlMs: session.timeoutMs,
-      validMs: session.validMs,
+      validMs: session.proof.validMs,
       autoRenew: true,
       watchEveryMs: session.heartbeatEveryMs,
       maxHoldMs,
@@ -341,7 +344,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
     try {
       await session.sendHeartbeat();
       // The session may be proven by a write that was sent before this call.
-      return { state: "held", validMs: session.lastProvenAt.nowMs + session.validMs - askedMs };
+      const { sent, validMs } = session.proof;
+      return { state: "held", validMs: sent.nowMs + validMs - askedMs };
     } catch (cause) {
       return { state: "unknown", cause };
     }

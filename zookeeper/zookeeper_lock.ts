@@ -57,10 +57,10 @@ const CLOSE_MS = 100;
  * The layout is Curator's, so this class and Curator's `InterProcessMutex` on `<rootPath>/<name>` exclude
  * each other. So do this class and kazoo's `Lock` with `extra_lock_patterns=["-lock-"]`.
  *
- * All leases of an instance belong to one session, which is opened on first use. A lease is valid for ¾
- * of the session timeout after the last *answered write* of the session was sent. While leases are
- * held, a heartbeat is written six times per timeout. When the validity ends, all leases are lost with
- * the reason `"session-expired"`, and the next acquire opens a new session. `autoRenew` has no effect,
+ * All leases of an instance belong to one session, which is opened on first use. While leases are held, a
+ * heartbeat is written six times per session timeout, and each *answered write* proves the session: for two
+ * thirds of the timeout as a rule, for less after an idle time. When the last proof is used up, all leases are
+ * lost with the reason `"session-expired"`, and the next acquire opens a new session. `autoRenew` has no effect,
  * and `renew()` sends a heartbeat at once.
  *
  * `tryAcquire` enters the queue for a moment. If only other `tryAcquire` calls are ahead of it, one of them

@@ -6,6 +6,7 @@
  */
 import { Buffer } from "node:buffer";
 import { setImmediate } from "node:timers";
+import type { Instant } from "../../core/time/clock.ts";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
 import type {
   TransportListener,
@@ -161,6 +162,8 @@ export class FakeTransport implements ZooKeeperTransport {
   state: TransportState = "connected";
   epoch = 1;
   timeoutMs = 10_000;
+  /** When a new `FakeClock` begins. */
+  requestedAt: Instant = { nowMs: 1_000, wallMs: 1_000_000 };
   silentMs = 0;
   connectError: unknown = undefined;
   isFailing = false;
@@ -196,6 +199,11 @@ export class FakeTransport implements ZooKeeperTransport {
   become(state: TransportState): void {
     this.state = state;
     this.#listener?.onStateChange(state);
+  }
+
+  /** The answer to a ping arrives. */
+  pong(sent: Instant): void {
+    this.#listener?.onPing(sent);
   }
 
   /** The port's requests. They are the bytes that are sent to real servers, and so are the answers. */

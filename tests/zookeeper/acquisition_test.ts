@@ -10,6 +10,7 @@ import {
   LockSetupError,
   LockUnavailableError,
 } from "../../core/contract/errors.ts";
+import { instant } from "../../core/time/clock.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
 import type { ZooKeeperError, ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
@@ -479,6 +480,8 @@ Deno.test("Acquisition proves the session after a long wait, and starts over if 
   await holder.lease;
   const call = b.call();
   await b.clock.pass(5_000);
+  b.transport.pong(instant(b.clock));
+  await b.clock.pass(3_000); // Less than T/4 is left: the grant needs a proof.
   const proven = Promise.withResolvers<void>();
   b.transport.answers = (request) => request === "set" ? proven.promise : undefined;
   await holder.release();
@@ -505,7 +508,9 @@ Deno.test("Acquisition opens no lease for a znode that was deleted while the con
     const waiter = b.call();
     await settle();
     const third = c.call();
-    await b.pass(4_000); // More than 3/8 T: the grant needs a proof.
+    await b.pass(5_000);
+    b.transport.pong(instant(b.clock));
+    await b.pass(3_000); // Less than T/4 is left: the grant needs a proof.
     const lost = Promise.withResolvers<void>();
     b.transport.answers = (sent) => sent.startsWith(request) ? lost.promise : undefined;
     await holder.release();
@@ -518,6 +523,7 @@ Deno.test("Acquisition opens no lease for a znode that was deleted while the con
     assertEquals((await third.lease)!.fencingToken, tokenOf(tree, third));
     b.transport.answers = () => {};
     b.transport.epoch++;
+    b.transport.requestedAt = instant(b.clock);
     b.transport.become("connected");
     await b.pass(500);
     assertEquals(waiter.granted, false);
@@ -882,7 +888,7 @@ Deno.test("Acquisition gives up the session when its lease ends without a proof"
   transport.answers = () => {
     throw refusal("CONNECTION_LOSS");
   };
-  await clock.pass(session.validMs);
+  await clock.pass(session.timeoutMs);
   assertEquals(lost(), "session-expired");
   assert(session.isOver && transport.isDestroyed);
 });
@@ -908,5 +914,5 @@ Deno.test("Acquisition extends its lease from when the heartbeat was sent, thoug
   await settle();
   answered.resolve();
   await renewed;
-  assert(lease.remainingMs <= sentMs + session.validMs - clock.now(), `${lease.remainingMs}`);
+  assert(lease.remainingMs <= sentMs + session.timeoutMs - clock.now(), `${lease.remainingMs}`);
 });

@@ -72,7 +72,7 @@ Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-
       unavailableAfterMs: ${CONDITION_BOUND_MS},
     });
     const { promise, resolve } = Promise.withResolvers();
-    transport.setListener({ onStateChange: resolve });
+    transport.setListener({ onStateChange: resolve, onPing: () => {} });
     console.log(await promise);
     transport.destroy();
   `,

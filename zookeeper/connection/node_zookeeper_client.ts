@@ -6,6 +6,7 @@
  */
 import { Buffer } from "node:buffer";
 import type { Socket } from "node:net";
+import { type Instant, instant, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { loadClient } from "./client_module.ts";
 import { Connector, type ConnectorListener } from "./connector.ts";
 import { ZooKeeperError } from "./failures.ts";
@@ -53,12 +54,14 @@ interface ConnectionManager {
 const CONNECTING = 1;
 /** The number of a message that is no reply: the event of a watch. */
 const EVENT_XID = -1;
+const PING_XID = -2;
 /** The package's own list of servers is not used. */
 const UNUSED = "unused:1";
 
 class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, RequestsListener {
   state: TransportState = "connecting";
   epoch = 0;
+  requestedAt = instant(SYSTEM_CLOCK);
   readonly requests = new Requests(this);
   readonly watches = new Watches();
   readonly #options: TransportOptions;
@@ -70,6 +73,8 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   /** When the last bytes have arrived, and the last whole message; in monotonic ms. */
   #bytesMs = -Infinity;
   #heardMs = -Infinity;
+  /** When the oldest unanswered ping was sent on the current connection. */
+  #pinged: Instant | null = null;
   #provenEpoch = 0;
   #dropError: unknown;
   #isDestroyed = false;
@@ -175,8 +180,13 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     this.#manager.socket = this.requests.socket = socket;
     // Half a reply of the last connection is not the beginning of this one's first reply.
     this.#replies = new Replies();
+    this.#pinged = null;
     socket.setNoDelay();
-    socket.on(readyEvent, () => this.#manager.onSocketConnected());
+    socket.on(readyEvent, () => {
+      this.requestedAt = instant(SYSTEM_CLOCK);
+      this.#manager.onSocketConnected();
+    });
+    socket.on("timeout", () => this.#pinged ??= instant(SYSTEM_CLOCK));
     socket.on("data", this.#onData.bind(this, socket));
     socket.on("error", (error) => this.#dropError = error);
     socket.on("close", () => {
@@ -232,9 +242,15 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
       const { path, event } = readEvent(reply);
       this.watches.fire(path, event);
     } else {
+      if (xid === PING_XID) this.#onPing();
       // A ping, the credentials, or the end of the session, the package's only request with a number: 0.
       this.#manager.onSocketData(reply.frame);
     }
+  }
+
+  #onPing(): void {
+    if (this.#pinged !== null) this.#listener?.onPing(this.#pinged);
+    this.#pinged = null;
   }
 
   #prove(): void {

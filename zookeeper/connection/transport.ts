@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Instant } from "../../core/time/clock.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { TlsSettings } from "./tls.ts";
 import type { Watches } from "./watches.ts";
@@ -24,6 +25,8 @@ export type TransportState =
 
 export interface TransportListener {
   onStateChange(state: TransportState): void;
+  /** The server has answered a ping. */
+  onPing(sent: Instant): void;
 }
 
 /**
@@ -36,6 +39,8 @@ export interface ZooKeeperTransport {
   readonly epoch: number;
   /** The session timeout in ms that the server granted; 0 before the first connection. */
   readonly timeoutMs: number;
+  /** When the session was requested of the server that has accepted it, on the current connection. */
+  readonly requestedAt: Instant;
   /** How long in ms no message has arrived from a server; `Infinity` before the first connection. */
   readonly silentMs: number;
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */

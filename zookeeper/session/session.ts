@@ -3,11 +3,12 @@
  * to its end. The next session is opened in `sessions.ts`.
  *
  * Only an answered *write* proves the session: a server that is cut off from its leader still answers
- * reads and pings while the leader lets the session expire. From the moment the write was sent, the
- * session is valid for ¾ of its timeout, and so are all leases. The last quarter is a margin, because the
- * leader may count from an earlier moment: it learns from reports, which a follower sends twice per tick,
- * which sessions are active. A timeout is at least two ticks, so a quarter of it is at least as long as
- * the half tick between two reports. When no other write does, a heartbeat proves the session.
+ * reads and pings while the leader lets the session expire. But the leader does not count from the write. It
+ * learns from reports, which a follower sends twice per tick, which sessions were active. A timeout T is at
+ * least two ticks, so what had reached the follower T/4 before the write was in a report before it. The
+ * session, and with it all leases, is valid for T from when the last _sign of life_ was sent that was answered by
+ * then: a request, a ping, or the request for the session itself, which the leader answers. When no other
+ * write does, a heartbeat proves the session, each T/6: then it is valid for ⅔ T from the last of them.
  *
  * The session is over for good when a lease ends because no write was answered, when the server says that
  * it has expired, when it had no connection for its whole timeout, when nothing has arrived on the
@@ -38,6 +39,7 @@ import {
   createRequest,
   deleteRequest,
   getRequest,
+  type Request,
   setRequest,
   type Znode,
 } from "../connection/wire.ts";
@@ -48,6 +50,21 @@ import { SharedReads } from "./shared_reads.ts";
 const MAX_CREATE_ATTEMPTS = 10;
 
 const NEVER: Instant = { nowMs: -Infinity, wallMs: -Infinity };
+
+/** What proves the session: an answered write. */
+export interface Proof {
+  /** When it was sent. */
+  readonly sent: Instant;
+  /** How long in ms the session is valid from then. */
+  readonly validMs: number;
+}
+
+/** A message of ours that the server has answered: so it had arrived by then. */
+interface SignOfLife {
+  readonly sent: Instant;
+  /** In monotonic ms. */
+  readonly answeredMs: number;
+}
 
 /**
  * Refusals of a write that prove the session as well as an accepted write: the leader checks the session
@@ -77,8 +94,6 @@ export interface ChangeListener {
 /** Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
 export class Session implements TransportListener {
   readonly timeoutMs: number;
-  /** How long in ms the session is valid from the moment an answered write was sent. */
-  readonly validMs: number;
   /** How often it is sent while leases are held. */
   readonly heartbeatEveryMs: number;
   /**
@@ -88,7 +103,8 @@ export class Session implements TransportListener {
   readonly checkEveryMs: number;
   /** When the server last executed a request, or refused it for good; in monotonic ms. */
   lastAnswerMs: number;
-  lastProvenAt: Instant = NEVER;
+  /** The last proof. Only the session writes it. */
+  proof: Proof = { sent: NEVER, validMs: 0 };
   /** The znode that the heartbeat writes to. It belongs to this session alone. */
   readonly heartbeatPath: string;
   /** Where watchers are removed: see {@linkcode Session.get}. */
@@ -103,8 +119,10 @@ export class Session implements TransportListener {
   readonly #listeners = new Set<ChangeListener>();
   readonly #listings = new SharedReads<Children>();
   readonly #sizes = new SharedReads<Znode>();
-  /** When the answered write that last extended the leases was sent. */
-  #leasesProvenAt = NEVER;
+  /** The proof that last extended the leases. */
+  #leasesProof = this.proof;
+  /** Those that may count, the oldest one first: of many, one in T/20. */
+  #signs: SignOfLife[] = [];
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
@@ -132,10 +150,10 @@ export class Session implements TransportListener {
     this.#rootPath = rootPath;
     this.#isOpen = auth === undefined;
     this.timeoutMs = timeoutMs;
-    this.validMs = timeoutMs * 3 / 4;
     this.heartbeatEveryMs = timeoutMs / 6;
     this.checkEveryMs = timeoutMs * 0.3;
     this.lastAnswerMs = this.#clock.now();
+    this.#beginSigns();
     transport.setListener(this);
     this.#limitSilence();
   }
@@ -158,24 +176,20 @@ export class Session implements TransportListener {
 
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
-    const sent = instant(this.#clock);
-    const request = createRequest(pathPrefix, data, "sequential", this.#isOpen);
-    return this.#answered(this.#requests.send(request), sent);
+    return this.#send(createRequest(pathPrefix, data, "sequential", this.#isOpen), "write");
   }
 
   delete(path: string): Promise<void> {
-    const sent = instant(this.#clock);
-    return this.#answered(this.#requests.send(deleteRequest(path)), sent);
+    return this.#send(deleteRequest(path), "write");
   }
 
   /** Creates a znode and its parents, where they are missing. The heartbeat's is ephemeral. */
   async makePath(path: string, isEphemeral = false): Promise<void> {
     for (let attempt = 1;; attempt++) {
-      const sent = instant(this.#clock);
       const mode = isEphemeral ? "ephemeral" : "persistent";
       const request = createRequest(path, null, mode, this.#isOpen);
       try {
-        await this.#answered(this.#requests.send(request, isEphemeral), sent);
+        await this.#send(request, isEphemeral ? "urgent write" : "write");
         return;
       } catch (error) {
         if (hasCode(error, "NODE_EXISTS")) return;
@@ -190,13 +204,13 @@ export class Session implements TransportListener {
    * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
    */
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    if (watcher === undefined) return await this.#answered(this.#requests.send(getRequest(path)));
+    if (watcher === undefined) return await this.#send(getRequest(path), "read");
     // Added before the request is sent: an event may arrive directly after the answer.
     const known = this.watches.add(path, watcher);
     if (known !== null) return known;
     try {
       const confirm = (znode: Znode) => this.watches.confirm(path, znode);
-      return await this.#answered(this.#requests.send(getRequest(path, confirm)));
+      return await this.#send(getRequest(path, confirm), "read");
     } catch (error) {
       this.watches.fail(path, watcher);
       throw error;
@@ -209,7 +223,7 @@ export class Session implements TransportListener {
    */
   children(path: string): Promise<Children> {
     return this.#listings.join(path, () => this.children(path)) ??
-      this.#listings.add(path, this.#answered(this.#requests.send(childrenRequest(path))));
+      this.#listings.add(path, this.#send(childrenRequest(path), "read"));
   }
 
   /** Reads a znode for its number of children, after this call. Calls share the read. */
@@ -228,26 +242,28 @@ export class Session implements TransportListener {
     });
   }
 
-  /** Awaits an answer; `sent` tells when, if the request is a write. A refusal is an answer, too. */
-  async #answered<T>(request: Promise<T>, sent: Instant | null = null): Promise<T> {
+  /** Sends a request and awaits its answer. A refusal is an answer, too. */
+  async #send<T>(request: Request<T>, kind: "read" | "write" | "urgent write"): Promise<T> {
+    const sent = instant(this.#clock);
     try {
-      const answer = await request;
+      const answer = await this.#requests.send(request, kind === "urgent write");
       this.lastAnswerMs = this.#clock.now();
-      if (sent !== null) this.#extend(sent);
+      this.#onAnswer(sent, kind !== "read");
       return answer;
     } catch (error) {
       if (classifyFailure(error).endsOutage) this.lastAnswerMs = this.#clock.now();
-      if (sent !== null && isProof(error)) this.#extend(sent);
+      if (isProof(error)) this.#onAnswer(sent, kind !== "read");
       throw error;
     }
   }
 
   // The proof that the session is alive.
 
-  /** Whether the last answered write is recent enough to grant a lease: half of its validity is left. */
+  /** Whether the session is proven for long enough to grant a lease: until a heartbeat is sent and answered. */
   get isProvenRecently(): boolean {
-    return this.#end === null && this.#clock.now() - this.lastProvenAt.nowMs < this.validMs / 2 &&
-      !wasSuspended(this.#clock, this.lastProvenAt, this.timeoutMs);
+    const { sent, validMs } = this.proof;
+    return this.#end === null && sent.nowMs + validMs - this.#clock.now() > this.timeoutMs / 4 &&
+      !wasSuspended(this.#clock, sent, validMs);
   }
 
   /** Whether the servers have surely dropped the session and its ephemeral znodes. */
@@ -256,18 +272,46 @@ export class Session implements TransportListener {
     return this.#end.isExpired || this.#clock.now() - this.#end.atMs > 2 * this.timeoutMs;
   }
 
+  onPing(sent: Instant): void {
+    this.#onSign(sent);
+  }
+
+  #onAnswer(sent: Instant, isWrite: boolean): void {
+    if (isWrite && this.#end === null && sent.nowMs > this.proof.sent.nowMs) this.#prove(sent);
+    this.#onSign(sent);
+  }
+
+  /** The leader itself has accepted the session, and counts from then. */
+  #beginSigns(): void {
+    this.#signs = [{ sent: this.#transport.requestedAt, answeredMs: -Infinity }];
+  }
+
+  #onSign(sent: Instant): void {
+    const signs = this.#signs;
+    const answeredMs = this.#clock.now();
+    if (answeredMs - signs.at(-1)!.answeredMs < this.timeoutMs / 20) return;
+    signs.push({ sent, answeredMs });
+    // A write that is answered after the whole timeout proves nothing, so no sign from long before it counts.
+    while (signs[1]!.answeredMs < answeredMs - 1.5 * this.timeoutMs) signs.shift();
+  }
+
   /**
    * Extends the session and, if that gains more than a twentieth of the timeout or shows that they outlived
    * a suspension of the process, all leases: to extend many of them at every write would take too long.
    */
-  #extend(sent: Instant): void {
-    if (this.#end !== null) return;
-    if (sent.nowMs > this.lastProvenAt.nowMs) this.lastProvenAt = sent;
-    const stepMs = this.timeoutMs / 20;
-    const { nowMs, wallMs } = this.#leasesProvenAt;
-    if (sent.nowMs - nowMs <= stepMs && sent.wallMs - wallMs <= stepMs) return;
-    this.#leasesProvenAt = sent;
-    this.#leases.extendAll(sent, this.validMs);
+  #prove(sent: Instant): void {
+    const { timeoutMs } = this;
+    const reportedMs = sent.nowMs - timeoutMs / 4;
+    const counted = this.#signs.findLast(({ answeredMs }) => answeredMs <= reportedMs);
+    if (counted === undefined) return; // the answer came too late
+    const validMs = timeoutMs - countedMs(counted.sent, sent, timeoutMs);
+    this.proof = { sent, validMs };
+    const last = this.#leasesProof;
+    const stepMs = timeoutMs / 20;
+    const gainMs = sent.nowMs + validMs - last.sent.nowMs - last.validMs;
+    if (gainMs <= stepMs && sent.wallMs - last.sent.wallMs <= stepMs) return;
+    this.#leasesProof = this.proof;
+    this.#leases.extendAll(sent, validMs);
   }
 
   /**
@@ -298,16 +342,16 @@ export class Session implements TransportListener {
       return pending.answered;
     }
     const sent = instant(this.#clock);
-    const answered = this.#writeHeartbeat(sent).finally(() => {
+    const answered = this.#writeHeartbeat().finally(() => {
       if (this.#heartbeat === heartbeat) this.#heartbeat = null;
     });
     const heartbeat = this.#heartbeat = { sent, answered };
     return answered;
   }
 
-  async #writeHeartbeat(sent: Instant): Promise<void> {
+  async #writeHeartbeat(): Promise<void> {
     try {
-      await this.#answered(this.#requests.send(setRequest(this.heartbeatPath), true), sent);
+      await this.#send(setRequest(this.heartbeatPath), "urgent write");
     } catch (error) {
       if (!isProof(error)) throw error;
       // That has proven the session, whatever becomes of the create.
@@ -348,6 +392,7 @@ export class Session implements TransportListener {
     // This server has other limits, and every deadline was computed with the old timeout.
     else if (this.#transport.timeoutMs !== this.timeoutMs) this.lose();
     else {
+      this.#beginSigns();
       this.#limitSilence();
       this.#reconnection?.resolve();
       this.#reconnection = null;
@@ -433,4 +478,16 @@ function isProof(error: unknown): boolean {
 
 function sessionOver(): ZooKeeperError {
   return new ZooKeeperError("SESSION_OVER", "The session is over");
+}
+
+/**
+ * How long in ms the leader may have counted when a write was sent, if it counts from `since`: by the clock that
+ * has advanced further, as one stands still in a suspension. No session outlives twice its timeout: after that
+ * the wall clock was set.
+ */
+function countedMs(since: Instant, until: Instant, timeoutMs: number): number {
+  const monotonicMs = until.nowMs - since.nowMs;
+  const wallMs = until.wallMs - since.wallMs;
+  const elapsedMs = wallMs > 2 * timeoutMs ? monotonicMs : Math.max(monotonicMs, wallMs);
+  return elapsedMs * 1.01; // its clock may be faster
 }

@@ -145,7 +145,7 @@ export class Sessions {
         fail("AUTH_FAILED", "ZooKeeper refused the credentials");
       } else fail("SETUP", "No ZooKeeper server can be connected to");
     };
-    transport.setListener({ onStateChange });
+    transport.setListener({ onStateChange, onPing: () => {} });
     const { unavailableAfterMs } = this.#settings;
     const cancel = this.#clock.schedule(() => fail("TIMEOUT", late), unavailableAfterMs);
     try {

@@ -25,16 +25,94 @@ function openSession() {
   return { clock, tree, transport, session, extensions, losses };
 }
 
-Deno.test("Session is valid for three quarters of the timeout from when an answered write was sent", async () => {
+Deno.test("Session is valid for its timeout from its beginning when a write is answered", async () => {
   const { clock, transport, session, extensions } = openSession();
   const sent = instant(clock);
   transport.answers = () => clock.pass(3_000);
   await session.makePath("/locks");
-  assertEquals(extensions, [{ sent, validMs: 7_500 }]);
-  assertEquals(session.lastProvenAt, sent);
+  assertEquals(extensions, [{ sent, validMs: 10_000 }]);
+  assertEquals(session.proof, { sent, validMs: 10_000 });
   assert(session.isProvenRecently);
+  await clock.pass(4_500);
+  assert(!session.isProvenRecently, "less than a quarter of the timeout is left");
+});
+
+Deno.test("Session is valid for its timeout from the last sign of life that was answered T/4 before the write", async () => {
+  const { clock, tree, transport, session, extensions } = openSession();
+  tree.create("/locks");
+  await clock.pass(2_000);
+  const ping = instant(clock);
   await clock.pass(1_000);
-  assert(!session.isProvenRecently, "more than half of the validity is over");
+  transport.pong(ping); // It may have arrived just now.
+  await clock.pass(2_000);
+  await session.makePath("/a");
+  // T/4 after the answer to the ping, a report has told the leader.
+  await clock.pass(500);
+  await session.makePath("/b");
+  await clock.pass(1_500);
+  transport.pong(instant(clock));
+  await clock.pass(500);
+  await session.get("/locks"); // too late for a report before the next write
+  await session.makePath("/c");
+  assertEquals(extensions.map(({ sent, validMs }) => sent.nowMs + validMs - 1_000), [
+    10_000 - 5_000 * 0.01,
+    12_000 - 3_500 * 0.01,
+    15_000 - 2_500 * 0.01,
+  ]);
+});
+
+Deno.test("Session is valid for two thirds of its timeout from each of its heartbeats", async () => {
+  const { clock, tree, session } = openSession();
+  tree.create("/locks");
+  tree.create(session.heartbeatPath);
+  for (let i = 0; i < 10; i++) {
+    await session.sendHeartbeat();
+    await clock.pass(session.heartbeatEveryMs);
+  }
+  assertEquals(Math.round(session.proof.validMs / 100), 66);
+});
+
+Deno.test("Session is valid for as much less as the process was suspended since the sign of life", async () => {
+  const { clock, tree, session, extensions } = openSession();
+  tree.create("/locks");
+  await clock.pass(1_000);
+  clock.stepWall(4_000);
+  await session.makePath("/a");
+  assertEquals(session.proof.validMs, 10_000 - 5_000 * 1.01);
+  clock.stepWall(3_600_000); // Nothing outlives that: the clock was set.
+  await clock.pass(500);
+  await session.makePath("/b");
+  assertEquals(session.proof.validMs, 10_000 - 1_500 * 1.01);
+  assertEquals(extensions.length, 2);
+});
+
+Deno.test("Session counts from the request with which a server has accepted it again", async () => {
+  const { clock, tree, transport, session } = openSession();
+  tree.create("/locks");
+  await session.makePath("/a");
+  await clock.pass(6_000);
+  transport.become("suspended");
+  await clock.pass(1_000);
+  transport.requestedAt = instant(clock);
+  await clock.pass(1_000);
+  transport.become("connected");
+  await session.makePath("/b");
+  assertEquals(session.proof.validMs, 10_000 - 1_000 * 1.01);
+});
+
+Deno.test("Session is not proven by a write that is answered long after its timeout", async () => {
+  const { clock, tree, transport, session, extensions } = openSession();
+  tree.create("/locks");
+  const answered = Promise.withResolvers<void>();
+  transport.answers = () => answered.promise;
+  const write = session.makePath("/a");
+  for (let i = 0; i < 100; i++) {
+    await clock.pass(1_000);
+    transport.pong(instant(clock));
+  }
+  answered.resolve();
+  await write;
+  assertEquals(extensions, []);
 });
 
 Deno.test("Session extends all leases at few of many writes, and after a suspension at the next one", async () => {
@@ -47,7 +125,7 @@ Deno.test("Session extends all leases at few of many writes, and after a suspens
   }
   assert(extensions.length <= 2, `${extensions.length} extensions in a tenth of the timeout`);
   assert(clock.now() - extensions.at(-1)!.sent.nowMs < session.timeoutMs / 10);
-  assertEquals(session.lastProvenAt.nowMs, clock.now() - 10);
+  assertEquals(session.proof.sent.nowMs, clock.now() - 10);
   const soFar = extensions.length;
   clock.stepWall(60_000);
   await session.sendHeartbeat();
@@ -74,7 +152,7 @@ for (const code of ["NO_AUTH", "NO_NODE", "NODE_EXISTS", "NOT_EMPTY"] as const) 
     const sent = instant(clock);
     transport.answers = () => clock.pass(1_000).then(() => Promise.reject(refusal(code)));
     await assertRejects(() => session.delete("/locks"), ZooKeeperError);
-    assertEquals(extensions, [{ sent, validMs: 7_500 }]);
+    assertEquals(extensions, [{ sent, validMs: 10_000 }]);
   });
 }
 
@@ -125,10 +203,10 @@ Deno.test("Session is not proven for a shorter time when an answer is out of ord
   await clock.pass(500);
   transport.answers = () => {};
   await session.makePath("/b");
-  const { nowMs } = session.lastProvenAt;
+  const { nowMs } = session.proof.sent;
   slow.resolve();
   await first;
-  assertEquals(session.lastProvenAt.nowMs, nowMs);
+  assertEquals(session.proof.sent.nowMs, nowMs);
 });
 
 Deno.test("Session.sendHeartbeat() creates its znode when it is missing", async () => {
