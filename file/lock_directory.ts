@@ -19,7 +19,7 @@ import {
   tryLock,
 } from "./locked_file.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
-import type { FileSystem } from "./system/port.ts";
+import type { FileInfo, FileSystem } from "./system/port.ts";
 import { TokenFile } from "./tokens.ts";
 import { checkTrusted } from "./trust.ts";
 
@@ -46,6 +46,8 @@ export class LockDirectory {
   readonly #lockerId: string = crypto.randomUUID().slice(0, 8);
   /** The tokens of deleted files; `null` until the directory exists and was checked. */
   #tokens: TokenFile | null = null;
+  /** The directory as it was checked; `null` if it is shared. */
+  #checked: FileInfo | null = null;
 
   /** Fixes the path. Touches no file but those that the default depends on. */
   constructor(
@@ -84,7 +86,7 @@ export class LockDirectory {
     let path: string | undefined;
     for (let isRetry = false;; isRetry = true) {
       try {
-        const tokens = this.#tokens ?? this.#open();
+        const tokens = this.#open();
         path = lockPath(this.path, name);
         const seen = looksFirst ? look(this.#fs, path) : "free";
         if (seen !== "free") return seen;
@@ -149,16 +151,28 @@ export class LockDirectory {
 
   #find(): TokenFile | null {
     try {
-      return this.#tokens ?? this.#check();
+      return this.#tokens !== null && this.#isAsChecked() ? this.#tokens : this.#check();
     } catch (error) {
       if (codeOf(error) === "ENOENT") return null;
       throw error;
     }
   }
 
+  /**
+   * Whether the path still leads to the directory that was checked. It may have been removed since, and
+   * another user may have made it anew: perhaps with the same number, but not with the same owner.
+   */
+  #isAsChecked(): boolean {
+    if (this.#checked === null) return true;
+    const { dev, ino, uid, mode } = this.#fs.lstat(this.path);
+    const checked = this.#checked;
+    return ino === checked.ino && dev === checked.dev && uid === checked.uid &&
+      mode === checked.mode;
+  }
+
   #check(): TokenFile {
     if (this.#failure !== null) throw this.#failure;
-    if (!this.#isShared) checkTrusted(this.#fs, this.path);
+    this.#checked = this.#isShared ? null : checkTrusted(this.#fs, this.path);
     const mode = this.#isShared ? sharedMode(this.#fs, this.path) : PRIVATE_MODE;
     return this.#tokens = new TokenFile(this.#fs, join(this.path, TOKEN_FILE), mode);
   }

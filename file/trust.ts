@@ -20,16 +20,17 @@ const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who
 /**
  * Checks that nobody but this user and root may write to a directory, or replace it or one above it.
  *
+ * @returns The directory as it was checked.
  * @throws {SetupFailure} If others may, or if it is a link or no directory.
  * @throws {Error} If the file system or the runtime does not let us look.
  */
-export function checkTrusted(fs: FileSystem, dir: string): void {
+export function checkTrusted(fs: FileSystem, dir: string): FileInfo {
   const info = fs.lstat(dir);
   if (info.isSymlink) throw new SetupFailure(`the directory ${quote(dir)} is a link: ${REMEDY}`);
   if (!info.isDirectory) {
     throw new SetupFailure(`${quote(dir)} is not a directory: choose another 'dir'`);
   }
-  if (!fs.hasModes) return; // As on Windows, which has no numbers of owners either.
+  if (!fs.hasModes) return info; // As on Windows, which has no numbers of owners either.
   const isOurs = ownership(fs, dir);
   if (!isOurs(info)) refuseOwner(dir, info);
   if (isWritableByOthers(info)) {
@@ -43,6 +44,7 @@ export function checkTrusted(fs: FileSystem, dir: string): void {
   // A directory above may be a link. Then its target counts as well.
   const realDir = fs.realPath(dir);
   if (realDir !== dir) checkAbove(fs, realDir, isOurs);
+  return info;
 }
 
 /**

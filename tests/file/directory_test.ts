@@ -23,6 +23,10 @@ async function nobody(command: string): Promise<void> {
 /** Asserts that all three calls reject with a `LockSetupError` that names the lock. */
 async function assertRefused(options: FileLockOptions, why: RegExp): Promise<void> {
   await using locks = new FileLock(options);
+  await assertRefusedBy(locks, why);
+}
+
+async function assertRefusedBy(locks: FileLock, why: RegExp): Promise<void> {
   const calls = [() => locks.acquire("n"), () => locks.tryAcquire("n"), () => locks.query("n")];
   for (const call of calls) {
     const error = await assertRejects<Error>(call, LockSetupError);
@@ -131,6 +135,36 @@ Deno.test("FileLock refuses a directory when others may replace it or one above 
     await assertAccepted({ dir });
   }
 });
+
+Deno.test("FileLock checks the directory again when another one is at its path", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await using locks = new FileLock({ dir });
+  await (await locks.acquire("n")).release();
+  await Deno.remove(dir, { recursive: true });
+  await Deno.mkdir(dir);
+  await Deno.chmod(dir, 0o777);
+  await assertRefusedBy(locks, /can be written to by other users/);
+  await assertRejects(() => Array.fromAsync(locks.list()), LockSetupError, "other users");
+  assertEquals([...Deno.readDirSync(dir)], []);
+  await Deno.chmod(dir, 0o700);
+  await (await locks.acquire("n")).release();
+});
+
+asRoot(
+  "FileLock checks the directory again when another user has made it after its removal",
+  async () => {
+    await using temp = await temporary(0o1777);
+    const dir = `${temp.dir}/locks`;
+    await using locks = new FileLock({ dir });
+    await (await locks.acquire("n")).release();
+    // The new directory often gets the number of the old one, and here it has the same mode.
+    await Deno.remove(dir, { recursive: true });
+    await nobody(`mkdir -m 700 ${dir}`);
+    await assertRefusedBy(locks, /belongs to another user \(65534\)/);
+    assertEquals([...Deno.readDirSync(dir)], []);
+  },
+);
 
 Deno.test("FileLock accepts directories above that this user, root or the owner of / owns, and no others", async () => {
   await using temp = await temporary();
