@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { constants } from "node:os";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 
 /** A reason why a lock cannot work as it is set up. Its message also says what to do. */
@@ -11,10 +12,17 @@ export class SetupFailure extends Error {}
 /** Errors of the file system that stay until somebody changes the set-up. */
 const SETUP_CODES = new Set([
   ...["EACCES", "EPERM", "EROFS", "ENOTDIR", "EISDIR", "EEXIST", "ELOOP", "ENAMETOOLONG"],
-  ...["EINVAL", "ENOSYS", "ENOTSUP", "EOPNOTSUPP"],
+  ...["EINVAL", "ENOSYS", "ENOTSUP", "EOPNOTSUPP", "ENOLCK"],
 ]);
 
 const REFUSALS = new Set(["EACCES", "EPERM", "EROFS"]);
+/** The file system has no locks. ENOLCK is the answer of Linux for NFS without a lock service. */
+const NO_LOCKS = new Set(["ENOSYS", "ENOTSUP", "EOPNOTSUPP", "ENOLCK"]);
+
+/** The code of an error of the system, such as `"EIO"`, by its number. */
+export function codeOfNumber(errno: number): string | undefined {
+  return Object.entries(constants.errno).find(([, number]) => number === errno)?.[0];
+}
 
 /** The code of an error of the file system, such as `"ENOENT"`. */
 export function codeOf(error: unknown): string | undefined {
@@ -36,6 +44,11 @@ function isSetup(cause: unknown): boolean {
   return isForbidden(cause) || SETUP_CODES.has(codeOf(cause) ?? "");
 }
 
+function remedyFor(code: string): string {
+  if (REFUSALS.has(code)) return ": let this user write there";
+  return NO_LOCKS.has(code) ? ": choose a 'dir' on a local file system" : "";
+}
+
 /**
  * The error that a call reports: a {@linkcode LockSetupError} if only a change of the set-up helps,
  * else a {@linkcode LockUnavailableError}.
@@ -43,7 +56,7 @@ function isSetup(cause: unknown): boolean {
 export function toLockError(error: unknown, name: string, path?: string): LockError {
   if (error instanceof LockError) return error;
   const why = error instanceof Error ? error.message : String(error);
-  const remedy = REFUSALS.has(codeOf(error) ?? "") ? ": let this user write there" : "";
+  const remedy = remedyFor(codeOf(error) ?? "");
   const at = path === undefined ? "" : ` at ${JSON.stringify(path)}`;
   const message = `Cannot use the file of lock ${JSON.stringify(name)}${at}: ${why}${remedy}`;
   const ErrorClass = isSetup(error) ? LockSetupError : LockUnavailableError;

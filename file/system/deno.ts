@@ -4,7 +4,7 @@
  * @module
  */
 import { basename } from "node:path";
-import { SetupFailure } from "../failures.ts";
+import { codeOf, codeOfNumber, SetupFailure } from "../failures.ts";
 import type { DirectoryListener, DirectoryWatch, FileInfo, FileSystem, OpenFile } from "./port.ts";
 
 const ACCESS = { read: { read: true }, write: { read: true, write: true } } as const;
@@ -35,7 +35,11 @@ class DenoFile implements OpenFile {
   }
 
   tryLock(isExclusive: boolean): boolean {
-    return this.#file.tryLockSync(isExclusive);
+    try {
+      return this.#file.tryLockSync(isExclusive);
+    } catch (error) {
+      throw withCode(error);
+    }
   }
 
   unlock(): void {
@@ -59,6 +63,14 @@ class DenoFile implements OpenFile {
   close(): void {
     this.#file.close();
   }
+}
+
+/** Deno gives some errors no code, such as ENOLCK and ENOSYS. Their messages end with the number. */
+function withCode(error: unknown): unknown {
+  if (!(error instanceof Error) || codeOf(error) !== undefined) return error;
+  const errno = /\(os error (\d+)\)$/.exec(error.message)?.[1];
+  if (errno === undefined || Deno.build.os === "windows") return error; // Windows has other numbers.
+  return Object.assign(error, { code: codeOfNumber(Number(errno)) });
 }
 
 /** Part of `Deno.FsWatcher`. Its types lack `unref()`, which counts for the last `next()` only. */

@@ -21,7 +21,7 @@ import {
 import { constants as osConstants } from "node:os";
 import { dirname } from "node:path";
 import process from "node:process";
-import { codeOf } from "../failures.ts";
+import { codeOf, codeOfNumber } from "../failures.ts";
 import { type Inotify, watchBy } from "./inotify.ts";
 import type { FileInfo, FileSystem, OpenFile } from "./port.ts";
 
@@ -108,7 +108,7 @@ class NodeFile implements OpenFile {
 }
 
 function flockError(errno: number): Error {
-  const code = Object.entries(osConstants.errno).find(([, number]) => number === errno)?.[0];
+  const code = codeOfNumber(errno);
   return Object.assign(new Error(`flock failed: ${code ?? "unknown"} (errno ${errno})`), { code });
 }
 

@@ -2,7 +2,15 @@
  * Errors of `FileLock` when it cannot work as it is set up, and when the file system is out of
  * resources.
  */
-import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
+import { constants } from "node:os";
+import {
+  assert,
+  assertEquals,
+  assertLess,
+  assertMatch,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
 import {
   asNobody,
   asRoot,
@@ -11,7 +19,11 @@ import {
   type Outcome,
 } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
+import { toLockError } from "../../file/failures.ts";
 import { lockPath } from "../../file/lock_directory.ts";
+import { FileLock } from "../../file/mod.ts";
+import { tryLockBy } from "../../file/system/flock.ts";
+import { LockSetupError } from "../../mod.ts";
 import { scaled } from "../../testing/time.ts";
 
 /** A bound for "at once", generous for busy machines; an outage budget would be longer. */
@@ -89,6 +101,29 @@ Deno.test("new FileLock() throws a LockSetupError in a Deno that cannot lock fil
     const { result, code, message } = await attempt({ options, without: "Deno" });
     assertEquals([result, code], ["LockSetupError", "ERR_LOCK_SETUP"]);
     assertMatch(message!, /no Deno\.FsFile\.tryLockSync.*use Deno 2\.8 or later/);
+  }
+});
+
+Deno.test("FileLock rejects with a LockSetupError when the file system has no locks", async () => {
+  await using temp = await temporary();
+  const { tryLockSync } = Deno.FsFile.prototype;
+  for (const code of ["ENOLCK", "ENOSYS"] as const) {
+    const errno = constants.errno[code];
+    // Deno gives these errors no code.
+    Deno.FsFile.prototype.tryLockSync = () => {
+      throw new Error(`It is refused (os error ${errno})`);
+    };
+    try {
+      await using locks = new FileLock({ dir: temp.dir });
+      for (const call of ["acquire", "tryAcquire", "query"] as const) {
+        await assertRejects(() => locks[call]("n"), LockSetupError, "on a local file system");
+      }
+    } finally {
+      Deno.FsFile.prototype.tryLockSync = tryLockSync;
+    }
+    // Node and Bun.
+    const refused = assertThrows(() => tryLockBy(() => errno, 3, true), Error);
+    assert(toLockError(refused, "n") instanceof LockSetupError, code);
   }
 });
 
