@@ -80,6 +80,7 @@ export class MemoryLock implements ListableLock {
     nesting: this.#nesting,
     steal: this.#steal.bind(this),
   });
+  /** Its timer keeps the process alive: a caller may wait for the end of a lease by `maxHoldMs`. */
   readonly #engine = new LeaseEngine("memory");
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();

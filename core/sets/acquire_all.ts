@@ -34,7 +34,7 @@ import {
 import { runUnder } from "../contract/request.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import { ANSWER_WITHIN_MS } from "../time/bounded_wait.ts";
-import { settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
+import { BACKGROUND_CLOCK, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
 import { type LeaseSet, leaseSetOf } from "./lease_set.ts";
 import { LimitedLease } from "./limited_lease.ts";
 
@@ -357,7 +357,10 @@ async function acquireInOrder(
     throw new LockTimeoutError(error.lockName!, waitedMs, error.holderLabel, { cause: error });
   }
   if (maxHoldMs === undefined) return leaseSetOf(held);
-  return leaseSetOf(held.map((lease) => new LimitedLease(lease, maxHoldMs)));
+  // As that of a single lease, the timer keeps no process alive whose end frees the locks.
+  const isFreedByEnd = locks.capabilities.endsBy === "process-death";
+  const clock = isFreedByEnd ? BACKGROUND_CLOCK : SYSTEM_CLOCK;
+  return leaseSetOf(held.map((lease) => new LimitedLease(lease, maxHoldMs, clock)));
 }
 
 /**

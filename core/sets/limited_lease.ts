@@ -8,7 +8,7 @@ import type { Lease, LockMode } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
 import { ManagedLease } from "../lease/lease.ts";
 import { CallSignal } from "../time/abort_watch.ts";
-import { type Cancel, type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
+import type { Cancel, Clock } from "../time/clock.ts";
 
 /** A lease that is held for `maxHoldMs` from now at most. */
 export class LimitedLease implements Lease {
@@ -24,7 +24,7 @@ export class LimitedLease implements Lease {
   #loss: LeaseLostError | null = null;
   #isReleased = false;
 
-  constructor(inner: Lease, maxHoldMs: number, clock: Clock = SYSTEM_CLOCK) {
+  constructor(inner: Lease, maxHoldMs: number, clock: Clock) {
     this.#inner = inner;
     this.name = inner.name;
     this.ownerId = inner.ownerId;

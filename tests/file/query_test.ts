@@ -128,11 +128,12 @@ Deno.test("FileLock.acquire() tells onWait its position in this process, and nev
   );
 });
 
-for (const state of ["held", "released"] as const) {
-  Deno.test(`FileLock does not keep a process alive that has ${state} a lock`, async () => {
+for (const [state, what] of [["held", "lock"], ["released", "lock"], ["held", "set"]] as const) {
+  Deno.test(`FileLock does not keep a process alive that has ${state} a ${what}`, async () => {
     await using temp = await temporary();
     const script = new URL("../../testing/file/holder.ts", import.meta.url);
-    await using child = startChild(script, { dir: temp.dir, isReleased: state === "released" });
+    const task = { dir: temp.dir, isReleased: state === "released", isSet: what === "set" };
+    await using child = startChild(script, task);
     assertEquals(await within("the process acquires", child.line()), state);
     assertEquals(await within("the process ends", child.ended), 0);
   });

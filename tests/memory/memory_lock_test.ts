@@ -1,5 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { type LeaseLostError, MemoryLock, type MemoryLockOptions } from "../../mod.ts";
+import { within } from "../../testing/conformance/bounds.ts";
+import { startChild } from "../../testing/processes/child.ts";
 
 Deno.test("MemoryLock numbers the fencing tokens of all names from 1", async () => {
   await using locks = new MemoryLock();
@@ -72,3 +74,12 @@ Deno.test("MemoryLock.request() never runs its callback when the lock is dispose
     assertEquals(ranLate, false, `after ${ticks} ticks`);
   }
 });
+
+for (const what of ["lease", "set"] as const) {
+  Deno.test(`MemoryLock grants a waiter the lock of a ${what} after maxHoldMs, when nothing else keeps the process alive`, async () => {
+    const script = new URL("../../testing/memory/waiter.ts", import.meta.url);
+    await using child = startChild(script, { isSet: what === "set" });
+    assertEquals(await within("the process prints, or ends", child.line()), "granted");
+    assertEquals(await within("the process ends", child.ended), 0);
+  });
+}
