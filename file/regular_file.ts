@@ -13,7 +13,8 @@ export const PRIVATE_MODE = 0o600;
 const CREATED_WITHIN_MS = 2_000;
 
 /**
- * Opens an existing file, for reading and writing by default; `null` if there is none.
+ * Opens an existing file, for reading and writing by default; `null` if there is none, or if another user is
+ * creating it right now: nobody has locked it yet.
  *
  * @throws {SetupFailure} If the path is a link or no regular file: another file must not be written.
  */
@@ -22,16 +23,20 @@ export function openRegular(
   path: string,
   access: "read" | "write" = "write",
 ): OpenFile | null {
+  let isNew = false;
   try {
     // Not opened at all if it is special: to open a pipe waits, to open a device may have effects.
-    const { isSymlink, isFile, isDirectory } = fs.lstat(path);
+    const { isSymlink, isFile, isDirectory, size, mtime } = fs.lstat(path);
     if (isSymlink) throw refused(path, "a link");
     if (isDirectory) throw refused(path, "a directory");
     if (!isFile) throw refused(path, "no regular file");
+    // It gets its mode before its content.
+    isNew = size === 0 && Math.abs(Date.now() - Number(mtime)) < CREATED_WITHIN_MS;
     // Without `create`: the path may be a dangling link by now, and its target would be created.
     return fs.open(path, access);
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return null;
+    const code = codeOf(error);
+    if (code === "ENOENT" || (code === "EACCES" && isNew)) return null;
     throw error;
   }
 }
@@ -42,14 +47,9 @@ export function openRegular(
  */
 export function openOrCreate(fs: FileSystem, path: string, mode: number): OpenFile | null {
   for (;;) {
-    try {
-      // An error for a file that does not exist would cost more than all the rest.
-      const file = (existsSync(path) ? null : create(fs, path, mode)) ?? openRegular(fs, path);
-      if (file !== null) return file;
-    } catch (error) {
-      if (mode === PRIVATE_MODE || !isBeingCreated(fs, error, path)) throw error;
-      return null;
-    }
+    // An error for a file that does not exist would cost more than all the rest.
+    const file = (existsSync(path) ? null : create(fs, path, mode)) ?? openRegular(fs, path);
+    if (file !== null || existsSync(path)) return file;
   }
 }
 
@@ -73,12 +73,6 @@ function createShared(fs: FileSystem, path: string, mode: number): OpenFile | nu
     closeSync(file);
   }
   return openRegular(fs, path);
-}
-
-function isBeingCreated(fs: FileSystem, error: unknown, path: string): boolean {
-  if (codeOf(error) !== "EACCES") return false;
-  const { size, mtime } = fs.lstat(path);
-  return size === 0 && Math.abs(Date.now() - Number(mtime)) < CREATED_WITHIN_MS;
 }
 
 /** Whether the path still names an open file. */

@@ -288,3 +288,25 @@ asRoot("FileLock excludes other users in a directory that they share", async () 
     assertEquals((await Deno.stat(lockPath(dir, "n"))).mode! & 0o777, 0o666);
   }
 });
+
+asRoot("FileLock waits for the mode of a file that another user is just creating", async () => {
+  await using temp = await temporary(0o755);
+  await using cache = await temporary(0o777);
+  const dir = `${temp.dir}/locks`;
+  await Deno.mkdir(dir);
+  await Deno.chmod(dir, 0o777);
+  const path = lockPath(dir, "n");
+  const options = { dir, sharedDir: true };
+  const theirs = { env: { DENO_DIR: cache.dir }, through: asNobody };
+  const freshly = async () => {
+    await Deno.writeTextFile(path, "", { mode: 0o600 });
+    // Fresh for as long as a process may take to start.
+    const later = new Date(Date.now() + 1_000);
+    await Deno.utime(path, later, later);
+  };
+  await freshly();
+  assertEquals((await attempt({ options, call: "query" }, theirs)).result, "[]");
+  await freshly();
+  const tried = await attempt({ options }, theirs);
+  assertEquals(tried.result, "null", tried.message);
+});

@@ -4,7 +4,7 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { lockPath } from "../../file/lock_directory.ts";
-import { LockedFile, look, observe, tryLock } from "../../file/locked_file.ts";
+import { LockedFile, look, observe, readName, tryLock } from "../../file/locked_file.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import type { FileSystem, OpenFile } from "../../file/system/port.ts";
 import { TokenFile } from "../../file/tokens.ts";
@@ -23,6 +23,10 @@ function fileIn(dir: string, fs: FileSystem = chooseFileSystem()) {
     tryLock: (locker: typeof GREEDY) => tryLock(file, locker, true),
     look: () => look(fs, path),
     observe: () => observe(fs, path),
+    readName: () => readName(fs, path),
+    readTokens: () => tokens.read(),
+    tokens: `${dir}/holdfast.tokens`,
+    path,
   };
 }
 
@@ -200,4 +204,25 @@ Deno.test("LockedFile.release() clears the mark when the path cannot be looked a
   using foreign = await Deno.open(held.file.path, { write: true });
   foreign.lockSync(true);
   assertEquals(fileIn(temp.dir).observe(), "unmarked");
+});
+
+Deno.test("a shared file that another user is just creating is not there yet, and later an error", async () => {
+  await using temp = await temporary();
+  const open = () => {
+    throw Object.assign(new Error("made by a test"), { code: "EACCES" });
+  };
+  const file = fileIn(temp.dir, { ...chooseFileSystem(), open });
+  const calls = ["look", "observe", "readName", "readTokens"] as const;
+  for (const path of [file.path, file.tokens]) await Deno.writeTextFile(path, "");
+  const seen = calls.map((call) => file[call]());
+  assertEquals([file.tryLock(OTHER), ...seen], ["unmarked", "free", "free", null, 0n]);
+  for (const path of [file.path, file.tokens]) await Deno.writeTextFile(path, "text");
+  for (const call of calls) assertThrows(file[call], Error, "made by a test");
+  assertThrows(() => file.tryLock(OTHER), Error, "made by a test");
+  for (const path of [file.path, file.tokens]) {
+    await Deno.truncate(path);
+    await Deno.utime(path, new Date(1_000), new Date(1_000));
+  }
+  for (const call of calls) assertThrows(file[call], Error, "made by a test");
+  assertThrows(() => file.tryLock(OTHER), Error, "made by a test");
 });

@@ -49,15 +49,16 @@ for (const call of ["acquire", "tryAcquire", "query"] as const) {
       await using temp = await temporary(0o755);
       await using cache = await temporary(0o777);
       const theirs = { env: { DENO_DIR: cache.dir }, through: asNobody };
-      await Deno.mkdir(`${temp.dir}/locks`, { mode: 0o700 });
-      const closed = await attempt({ options: { dir: `${temp.dir}/locks` }, call }, theirs);
+      const dir = `${temp.dir}/locks`;
+      await Deno.mkdir(dir, { mode: 0o700 });
+      const closed = await attempt({ options: { dir }, call }, theirs);
       assertSetupError(closed, /Permission denied/);
       if (call === "query") return;
-      await Deno.chmod(`${temp.dir}/locks`, 0o755);
-      assertSetupError(
-        await attempt({ options: { dir: `${temp.dir}/locks` }, call }, theirs),
-        /Permission denied/,
-      );
+      await Deno.chmod(dir, 0o755);
+      for (const sharedDir of [false, true]) {
+        const readable = await attempt({ options: { dir, sharedDir }, call }, theirs);
+        assertSetupError(readable, /Permission denied|permission denied/);
+      }
       assertSetupError(
         await attempt({ options: { dir: `${temp.dir}/missing` }, call }, theirs),
         /Permission denied/,
