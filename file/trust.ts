@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dirname, join } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { isForbidden, SetupFailure } from "./failures.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
 import type { FileInfo, FileSystem } from "./system/port.ts";
@@ -13,6 +13,9 @@ const WRITABLE_BY_OTHERS = 0o022;
 /** Only the owner of an entry may remove it, as in `/tmp`. */
 const STICKY = 0o1000;
 const ROOT = 0;
+const ROOT_DIR = "/";
+/** As many as Linux follows. */
+const MAX_LINKS = 40;
 
 const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who may write there " +
   "may break its locks";
@@ -41,35 +44,63 @@ export function checkTrusted(fs: FileSystem, dir: string): FileInfo {
     );
   }
   checkAbove(fs, dir, isOurs);
-  // A directory above may be a link. Then its target counts as well.
+  // Links that the runtime does not permit to look at lead there, too.
   const realDir = fs.realPath(dir);
   if (realDir !== dir) checkAbove(fs, realDir, isOurs);
   return info;
 }
 
 /**
- * Checks the directories above one, as far as the runtime permits it: a process that may read only the
- * directory of the lock files would otherwise need the permission to read everything around it.
+ * Checks the directories above one, and the links on the way to it with all that leads to their targets, as far
+ * as the runtime permits it: a process that may read only the directory of the lock files would otherwise need
+ * the permission to read everything around it.
  */
 function checkAbove(fs: FileSystem, dir: string, isOurs: (info: FileInfo) => boolean): void {
-  for (let path = dirname(dir), below = dir; path !== below; below = path, path = dirname(path)) {
-    try {
-      checkEntry(fs, path, isOurs);
-    } catch (error) {
-      if (isForbidden(error)) return;
-      throw error;
+  checkEntry(fs, ROOT_DIR, isOurs);
+  /** Without links, so that `..` leads to the directory above. */
+  let reached = ROOT_DIR;
+  let links = 0;
+  const names = dirname(dir).split("/");
+  for (let name = names.shift(); name !== undefined; name = names.shift()) {
+    const path = join(reached, name);
+    const isEntry = name !== "" && name !== "." && name !== "..";
+    const target = isEntry ? checkEntry(fs, path, isOurs) : null;
+    if (target === null) {
+      reached = path;
+      continue;
     }
+    if (++links > MAX_LINKS) {
+      throw new SetupFailure(`too many links lead to ${quote(dir)}: choose another 'dir'`);
+    }
+    if (isAbsolute(target)) reached = ROOT_DIR;
+    names.unshift(...target.split("/"));
   }
 }
 
-function checkEntry(fs: FileSystem, path: string, isOurs: (info: FileInfo) => boolean): void {
-  const info = fs.lstat(path);
+/** Returns the target of a link. `null` if it is none, or if the runtime does not permit to look. */
+function checkEntry(
+  fs: FileSystem,
+  path: string,
+  isOurs: (info: FileInfo) => boolean,
+): string | null {
+  const info = infoIfPermitted(fs, path);
+  if (info === null) return null;
   if (!isOurs(info) && !isOwnerOfAll(fs, info)) refuseOwner(path, info);
-  if (info.isSymlink || !isWritableByOthers(info) || (info.mode! & STICKY) !== 0) return;
+  if (info.isSymlink) return fs.readLink(path);
+  if (!isWritableByOthers(info) || (info.mode! & STICKY) !== 0) return null;
   throw new SetupFailure(
     `other users may write to ${quote(path)}, and so replace the directory of the lock files: ` +
       `take that permission away, ${REMEDY}`,
   );
+}
+
+function infoIfPermitted(fs: FileSystem, path: string): FileInfo | null {
+  try {
+    return fs.lstat(path);
+  } catch (error) {
+    if (isForbidden(error)) return null;
+    throw error;
+  }
 }
 
 function refuseOwner(path: string, { uid }: FileInfo): never {
@@ -108,7 +139,7 @@ function ownerOfNewFile(fs: FileSystem, path: string): number | null {
 
 /** In a container without root, the host's root has another number: the owner of `/`. */
 function isOwnerOfAll(fs: FileSystem, { uid }: FileInfo): boolean {
-  return uid === fs.lstat("/").uid;
+  return uid === fs.lstat(ROOT_DIR).uid;
 }
 
 function quote(path: string): string {

@@ -141,6 +141,7 @@ const FILE_SYSTEM: FileSystem = {
   stat: (path) => Deno.statSync(path),
   lstat: (path) => Deno.lstatSync(path),
   realPath: (path) => Deno.realPathSync(path),
+  readLink: (path) => Deno.readLinkSync(path),
   makeDirectory: (path, mode) => Deno.mkdirSync(path, { recursive: true, mode }),
   unlink: (path) => Deno.removeSync(path),
   uid: () => Deno.uid(),

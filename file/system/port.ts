@@ -70,6 +70,8 @@ export interface FileSystem {
   /** The same, but of a link itself. */
   lstat(path: string): FileInfo;
   realPath(path: string): string;
+  /** The target of a link, as it stands there: perhaps relative. */
+  readLink(path: string): string;
   /** Creates a directory, and those above it. */
   makeDirectory(path: string, mode: number): void;
   unlink(path: string): void;

@@ -99,6 +99,37 @@ asRoot("FileLock refuses a directory that is reached through another user's link
   await assertRefused({ dir: `${temp.dir}/link/locks` }, /link" belongs to another user/);
 });
 
+Deno.test("FileLock refuses a directory when others may replace a link that a link leads to", async () => {
+  await using temp = await temporary();
+  const open = `${temp.dir}/open`;
+  await Deno.mkdir(`${temp.dir}/safe/locks`, { recursive: true, mode: 0o700 });
+  await Deno.mkdir(`${open}/below`, { recursive: true, mode: 0o700 });
+  await Deno.symlink(`${open}/below/../second`, `${temp.dir}/first`);
+  await Deno.symlink("../safe", `${open}/second`);
+  const options = { dir: `${temp.dir}/first/locks` };
+  await Deno.chmod(open, 0o777);
+  await assertRefused(options, /other users may write to ".*open"/);
+  await Deno.chmod(open, 0o1777);
+  await assertAccepted(options);
+});
+
+asRoot("FileLock refuses a directory when a link leads to another user's link", async () => {
+  await using temp = await temporary(0o1777);
+  await Deno.mkdir(`${temp.dir}/safe/locks`, { recursive: true, mode: 0o700 });
+  await Deno.symlink("second", `${temp.dir}/first`);
+  await nobody(`ln -s ${temp.dir}/safe ${temp.dir}/second`);
+  await assertRefused({ dir: `${temp.dir}/first/locks` }, /second" belongs to another user/);
+});
+
+Deno.test("checkTrusted() gives up when links lead in circles", async () => {
+  await using temp = await temporary();
+  await Deno.mkdir(`${temp.dir}/real/locks`, { recursive: true, mode: 0o700 });
+  await Deno.symlink("real", `${temp.dir}/link`);
+  const readLink = () => "link"; // changed just now
+  const fs: FileSystem = Object.assign(Object.create(chooseFileSystem()), { readLink });
+  assertThrows(() => checkTrusted(fs, `${temp.dir}/link/locks`), Error, "too many links");
+});
+
 Deno.test("FileLock refuses a directory that is a link, unless sharedDir allows it", async () => {
   await using temp = await temporary();
   await Deno.mkdir(`${temp.dir}/real`, { mode: 0o700 });
@@ -193,6 +224,20 @@ Deno.test("FileLock checks the directories above as far as Deno lets it read the
   const outcome = await attempt({ options: { dir } }, { permissions: wide });
   assertEquals(outcome.result, "LockSetupError", outcome.message);
 });
+
+asRoot(
+  "FileLock refuses a directory above of an owner that Deno does not let it know",
+  async () => {
+    await using temp = await temporary(0o1777);
+    await nobody(`mkdir -m 755 ${temp.dir}/theirs`);
+    const dir = `${temp.dir}/theirs/locks`;
+    await Deno.mkdir(dir, { mode: 0o700 });
+    const permissions = [`--allow-read=${temp.dir}`, `--allow-write=${dir}`, "--allow-sys=uid"];
+    const outcome = await attempt({ options: { dir } }, { permissions });
+    assertEquals(outcome.result, "LockSetupError", outcome.message);
+    assertMatch(outcome.message!, /Requires read access to "\/"/);
+  },
+);
 
 asRoot("FileLock needs no permission to know its user", async () => {
   await using temp = await temporary(0o1777);
