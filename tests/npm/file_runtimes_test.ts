@@ -121,6 +121,20 @@ for (const runtime of all) {
 }
 
 for (const runtime of others) {
+  Deno.test(`FileLock in ${runtime.name} checks what lies on the way to the target of a link`, async () => {
+    await using temp = await temporary();
+    await Deno.mkdir(`${temp.dir}/safe/locks`, { recursive: true, mode: 0o700 });
+    await Deno.mkdir(`${temp.dir}/open`);
+    await Deno.symlink(`${temp.dir}/open/second`, `${temp.dir}/first`);
+    await Deno.symlink("../safe", `${temp.dir}/open/second`);
+    const options = { dir: `${temp.dir}/first/locks` };
+    for (const [mode, result] of [[0o777, "LockSetupError"], [0o700, "granted"]] as const) {
+      await Deno.chmod(`${temp.dir}/open`, mode);
+      const outcome = await attempt({ options }, { runtime });
+      assertEquals(outcome.result, result, outcome.message);
+    }
+  });
+
   Deno.test({
     name:
       `FileSystem.watch() in ${runtime.name} reports changes, and does not keep it alive${note}`,
