@@ -39,7 +39,7 @@
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://github.com/apache/curator/blob/master/curator-recipes/src/main/java/org/apache/curator/framework/recipes/locks/LockInternals.java}
  */
-import { type Clock, pause } from "../core/time/clock.ts";
+import { abortable, type Clock, pause } from "../core/time/clock.ts";
 import type { AcquireOptions, LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostReason } from "../core/contract/errors.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
@@ -406,6 +406,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {
       while ((await deleting).state === "unknown") {
+        // Thousands of calls that try every 50 ms without a connection would keep the process busy.
+        await abortable(znode.session.reconnected(), stopped).catch(() => {});
         await pause(this.#clock, RETRY_MS, stopped);
         if (stopped.aborted) return;
         deleting = this.#delete(znode);

@@ -802,6 +802,28 @@ async function holdLock() {
   };
 }
 
+Deno.test("Acquisition that has given up in an outage deletes its znode when the connection is back, not before", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call();
+  await settle();
+  b.transport.answers = () => {
+    throw refusal("NOT_CONNECTED");
+  };
+  b.transport.become("suspended");
+  call.abort.abort();
+  await assertRejects(() => call.lease);
+  await b.pass(5_000);
+  const deletes = () => b.transport.log.filter((request) => request === "delete").length;
+  const before = deletes();
+  assert(before <= 2, `${before} deletes without a connection`);
+  b.transport.answers = () => {};
+  b.transport.become("connected");
+  await b.pass(100);
+  assertEquals(deletes(), before + 1);
+});
+
 Deno.test("Acquisition watches its znode after a tenth of the session timeout", async () => {
   const { clock, tree, transport, path, lost } = await holdLock();
   await clock.pass(999);

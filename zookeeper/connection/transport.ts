@@ -18,7 +18,7 @@ export type TransportState =
   | "expired"
   /**
    * A server refuses the credentials, or no server can be connected to before somebody changes a setting,
-   * a permission or a certificate: `connectError` says why. Never after the first connection.
+   * a permission or a certificate: `connectError` says why. After the first connection only for credentials.
    */
   | "refused"
   | "closed";

@@ -238,7 +238,7 @@ export class Session implements TransportListener {
   ask<T>(budget: OutageBudget, request: () => Promise<T>): Promise<T> {
     return budget.ask(() => {
       const isFirst = budget.outageSinceMs === null;
-      return this.isConnected || isFirst ? request() : this.#reconnected().then(request);
+      return this.isConnected || isFirst ? request() : this.reconnected().then(request);
     });
   }
 
@@ -378,7 +378,8 @@ export class Session implements TransportListener {
     for (const listener of this.#listeners) listener.onChange();
   }
 
-  #reconnected(): Promise<void> {
+  /** Resolves when there is a connection; rejects at the end of the session. */
+  reconnected(): Promise<void> {
     if (this.isConnected) return Promise.resolve();
     if (this.isOver) return Promise.reject(sessionOver());
     this.#reconnection ??= Promise.withResolvers<void>();
