@@ -25,7 +25,7 @@ import {
   stealArguments,
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
-import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
+import { failureOf, hideCommand, isNoScript, refusalOf } from "./failures.ts";
 import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys, slotOf } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
@@ -189,8 +189,7 @@ export class RedisCommands {
       if (this.client.reset !== undefined) this.#resetUnless(replied);
       return decodeScan(await replied);
     } catch (error) {
-      const { unusable } = this.client;
-      throw unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
+      throw failureOf(this.client, error);
     }
   }
 
@@ -252,12 +251,11 @@ export class RedisCommands {
     }
   }
 
-  /** Frees the slot. Returns the error without the command's arguments, or why no command can be sent. */
+  /** Frees the slot. Returns the error without the command's arguments, or why the client is of no use. */
   #onFailure(error: unknown, { window }: Slot): unknown {
     window.free(refusalOf(error) !== null);
     hideCommand(error);
-    const { unusable } = this.client;
-    return unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
+    return failureOf(this.client, error);
   }
 
   /** Resets a client that would wait forever, unless there is a reply in time. */

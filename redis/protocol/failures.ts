@@ -6,6 +6,7 @@
  */
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import type { Failure } from "../../core/time/outage_budget.ts";
+import type { RedisClient } from "../client.ts";
 
 /** Refusals that may pass: the server starts, fails over, is busy or full. */
 const PASSING = new Set([
@@ -147,8 +148,23 @@ function refusalCode(text: string): string | undefined {
   return prefix.length > 1 ? "ERR" : undefined;
 }
 
-/** The failure of a command that the client can never send. The message is the reason. */
-export class UnusableClientError extends Error {}
+/** The failure of a command that the client can never send to its server. The message is the reason. */
+class UnusableClientError extends Error {}
+
+const NODE_OF_CLUSTER =
+  "the server is a node of a cluster, and this client is not one of a cluster";
+const USE_CLUSTER = "Use createCluster(), new Cluster() or a URL with redis+cluster://";
+
+/** The failure of a command of this client: why the client is of no use, if that is so, else the error. */
+export function failureOf(
+  { unusable, cluster }: Pick<RedisClient, "unusable" | "cluster">,
+  error: unknown,
+): unknown {
+  if (unusable !== undefined) return new UnusableClientError(unusable, { cause: error });
+  const code = refusalOf(error)?.code;
+  if (cluster || (code !== "MOVED" && code !== "ASK")) return error; // which a cluster client follows
+  return new UnusableClientError(`${NODE_OF_CLUSTER} (${code}). ${USE_CLUSTER}`, { cause: error });
+}
 
 /**
  * Removes the command from an error: ioredis puts it there, and its arguments contain the owner id. The

@@ -1,7 +1,7 @@
 /**
  * Redis Cluster: nodes that are lost, slots that move, and how the adapters report it.
  */
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Cluster } from "ioredis";
 import { type Lease, LockSetupError } from "../../mod.ts";
 import { type RedisClient, RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
@@ -327,6 +327,68 @@ behaviour("RedisLock closes its subscription when it is disposed", async (redis)
   await b[Symbol.asyncDispose]();
   await waitUntil("no subscriber is left", async () => await subscribers() === 0);
 });
+
+/** Clients of one server: they follow no redirection. */
+const SINGLE: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
+/** Far longer than a test waits, in ms. */
+const NEVER_MS = 600_000;
+const ADVICE =
+  "the server is a node of a cluster, and this client is not one of a cluster (MOVED). " +
+  "Use createCluster(), new Cluster() or a URL with redis+cluster://";
+
+/** The name of a lock on the node at the URL, which a client of one server is connected to; or on another. */
+async function nameAt(isOnNode: boolean): Promise<string> {
+  for (;;) {
+    const name = crypto.randomUUID();
+    if ((await shared.masterOf(`lock:${name}`)).url === shared.url === isOnNode) return name;
+  }
+}
+
+for (const clientName of SINGLE) {
+  Deno.test({
+    name:
+      `${clientName}: RedisLock rejects with LockSetupError at once when the server is a node of a cluster that has not the lock${note}`,
+    ignore: skip !== undefined,
+    async fn() {
+      await using redis = open(clientName, shared);
+      const name = await nameAt(false);
+      const lock = await redis.lock({ unavailableAfterMs: NEVER_MS });
+      const calls = [
+        () => lock.acquire(name),
+        () => lock.acquire(name, { waitMs: NEVER_MS }),
+        () => lock.tryAcquire(name, { ownerId: "job-7" }),
+        () => lock.attach(name, "job-8"),
+        () => lock.query(name),
+        () => lock.request(name, { steal: true }, () => {}),
+      ];
+      for (const call of calls) {
+        const error = await within("it rejects at once", assertRejects(call, LockSetupError));
+        assertEquals(error.message, `Cannot use Redis for lock "${name}": ${ADVICE}`);
+        assert(/^-?MOVED /.test((error.cause as Error).message), String(error.cause));
+      }
+    },
+  });
+
+  Deno.test({
+    name:
+      `${clientName}: Lease.release() rejects with LockSetupError when its slot has moved to another node, as the lock stays held${note}`,
+    ignore: skip !== undefined,
+    async fn() {
+      await using redis = open(clientName, shared);
+      const name = await nameAt(true);
+      const key = `lock:${name}`;
+      const lock = await redis.lock({ ttlMs: LONG_TTL_MS });
+      const lease = await lock.acquire(name);
+      const target = shared.masters.find(({ url }) => url !== shared.url)!;
+      await shared.moveSlot(key, target);
+      const released = assertRejects(() => lease.release(), LockSetupError);
+      const { message } = await within("it rejects at once", released);
+      const reason = `Cannot release lock "${name}": Redis refuses: ${ADVICE}. `;
+      assertEquals(message, `${reason}Until its TTL is over, the lock stays held`);
+      assertEquals(await target.command("DEL", key), 1);
+    },
+  });
+}
 
 Deno.test("ioredis() throws when a cluster client has a 'keyPrefix'", () => {
   for (const options of [{ keyPrefix: "x:" }, { redisOptions: { keyPrefix: "x:" } }]) {

@@ -1,5 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { classifyFailure, isNoScript, refusalOf } from "../../../redis/protocol/failures.ts";
+import {
+  classifyFailure,
+  failureOf,
+  isNoScript,
+  refusalOf,
+} from "../../../redis/protocol/failures.ts";
 
 Deno.test("refusalOf() distinguishes refusals by the server from errors of the client", () => {
   const passing = [
@@ -177,6 +182,23 @@ Deno.test("classifyFailure() repeats a passing refusal, and names the code of ea
   });
   assertEquals(classifyFailure(new Error("NOPERM this user")).kind, "refused");
   assertEquals(reasonOf(new Error("ERR unknown command")), "it refuses the command (ERR)");
+});
+
+Deno.test("failureOf() takes a redirection for an error of setup only if the client is not one of a cluster", () => {
+  const unusable = undefined;
+  for (const code of ["MOVED", "ASK"]) {
+    const error = new Error(`${code} 3999 127.0.0.1:6381`);
+    const failure = failureOf({ unusable, cluster: false }, error);
+    assertEquals(classifyFailure(failure).kind, "refused");
+    assertEquals((failure as Error).cause, error);
+    assertEquals(failureOf({ unusable, cluster: true }, error), error);
+    assertEquals(classifyFailure(error).kind, "retry");
+  }
+  for (const text of ["TRYAGAIN Multiple keys", "CLUSTERDOWN The cluster is down"]) {
+    const error = new Error(text);
+    assertEquals(failureOf({ unusable, cluster: false }, error), error);
+    assertEquals(classifyFailure(error).kind, "retry");
+  }
 });
 
 Deno.test("classifyFailure() shows no text of an error, as it may hold a password", () => {
