@@ -41,6 +41,12 @@ const LASTING = new Set([
 ]);
 
 const REFUSALS = new Map([
+  [
+    "ERR",
+    "it refuses the command (ERR). The cause of this error says why. " +
+    "Is it Redis 6.2 or later, or Valkey 7.2 or later?",
+  ],
+  ["DENIED", "it is in protected mode (DENIED). Give it a password, or users"],
   ["CLUSTERDOWN", "the cluster does not serve all slots (CLUSTERDOWN)"],
   ["KILLED", "somebody has killed the script (SCRIPT KILL)"],
   ["LOADING", "it is still loading its data (LOADING)"],
@@ -66,6 +72,25 @@ const NETWORK_FAILURES = new Map([
   ["EPIPE", "the connection was lost (EPIPE). Is the server running?"],
   ["ETIMEDOUT", "the connection timed out (ETIMEDOUT). Is the server within reach?"],
 ]);
+
+/**
+ * Why a connection cannot be made before somebody changes a certificate or a permission: the part of a code or of
+ * a text that tells it and may be shown, what has happened, and what to do. OpenSSL's codes come from `node:tls`,
+ * the texts from Deno's own connections.
+ */
+const SETUP_FAILURES: readonly (readonly [RegExp, string, string])[] = [
+  [
+    /^(?:CERT_|DEPTH_ZERO_|ERR_TLS_CERT_|SELF_SIGNED_|UNABLE_TO_)\w+|^invalid peer certificate/,
+    "the client rejects its certificate",
+    "Is that valid, for this host, and signed by an authority in 'ca'?",
+  ],
+  [
+    /^ERR_SSL_\w+_ALERT_\w+|^received fatal alert/,
+    "it refuses the TLS handshake",
+    "Does it want another certificate of the client?",
+  ],
+  [/--allow-net\b/, "the process may not connect to it", "Give it this permission for its address"],
+];
 
 /**
  * A script has deleted a key whose slot moves to another node, and the command after that was refused.
@@ -182,6 +207,10 @@ export function classifyFailure(error: unknown): Failure {
   }
   const refusal = refusalOf(error);
   if (refusal === null) {
+    const setup = setupReasonOf(error);
+    if (setup !== null) {
+      return { kind: "refused", endsOutage: false, isRefusal: false, reason: setup };
+    }
     const reason = reasonOf(error);
     const isVague = VAGUE_REASONS.has(reason);
     return { kind: "retry", endsOutage: false, reason, ...(isVague ? { isVague } : {}) };
@@ -213,6 +242,16 @@ function reasonOf(error: unknown): string {
   return UNKNOWN;
 }
 
+/** `null` for a failure that may pass. */
+function setupReasonOf(error: unknown): string | null {
+  const words = errorsIn(error, MAX_DEPTH).flatMap((each) => [codeOf(each) ?? "", textOf(each)]);
+  for (const [pattern, what, advice] of SETUP_FAILURES) {
+    const shown = words.map((word) => pattern.exec(word)?.[0]).find((part) => part !== undefined);
+    if (shown !== undefined) return `${what} (${shown}). ${advice}`;
+  }
+  return null;
+}
+
 /** An error and the errors in it, outermost first. */
 function errorsIn(error: unknown, depth: number): unknown[] {
   if (!(error instanceof Error) || depth === 0) return [error];
@@ -229,10 +268,14 @@ function codeOf(error: unknown): string | undefined {
   return words?.find((word) => NETWORK_FAILURES.has(word));
 }
 
-/** The answer to a release that failed, if no retry can change that; else `null`. */
+/**
+ * The answer to a release that the server refused, if no retry can change that; else `null`. A connection that
+ * cannot be made is no answer: an earlier copy of the release may have been executed.
+ */
 export function refusedForGood(cause: unknown): ReleaseAnswer | null {
-  const { kind, reason } = classifyFailure(cause);
-  if (kind !== "refused") return null;
+  const { kind, isRefusal, reason } = classifyFailure(cause);
+  if (kind !== "refused" || !isRefusal) return null;
+  const why = reason.endsWith("?") ? reason : `${reason}.`;
   const consequence = "Until its TTL is over, the lock stays held";
-  return { state: "refused", reason: `Redis refuses: ${reason}. ${consequence}`, cause };
+  return { state: "refused", reason: `Redis refuses: ${why} ${consequence}`, cause };
 }

@@ -4,6 +4,7 @@ import {
   failureOf,
   isNoScript,
   refusalOf,
+  refusedForGood,
 } from "../../../redis/protocol/failures.ts";
 
 Deno.test("refusalOf() distinguishes refusals by the server from errors of the client", () => {
@@ -159,7 +160,12 @@ Deno.test("classifyFailure() finds the code of a network error wherever the erro
   });
   assertEquals(reasonOf(ofCluster), refused);
   const expired = Object.assign(new Error(), { code: "CERT_HAS_EXPIRED" });
-  assertEquals(reasonOf(expired), "the client failed (CERT_HAS_EXPIRED)");
+  assertEquals(
+    /^the client rejects its certificate \(CERT_HAS_EXPIRED\)/.test(reasonOf(expired)),
+    true,
+  );
+  const other = Object.assign(new Error(), { code: "SOME_CODE" });
+  assertEquals(reasonOf(other), "the client failed (SOME_CODE)");
 });
 
 Deno.test("classifyFailure() says what the well-known clients report without a code", () => {
@@ -181,7 +187,44 @@ Deno.test("classifyFailure() repeats a passing refusal, and names the code of ea
     reason: "its memory is full (OOM)",
   });
   assertEquals(classifyFailure(new Error("NOPERM this user")).kind, "refused");
-  assertEquals(reasonOf(new Error("ERR unknown command")), "it refuses the command (ERR)");
+  assertEquals(
+    reasonOf(new Error("ERR unknown command")),
+    "it refuses the command (ERR). The cause of this error says why. " +
+      "Is it Redis 6.2 or later, or Valkey 7.2 or later?",
+  );
+});
+
+Deno.test("classifyFailure() takes a bad certificate and a missing permission for errors of setup, which answer no release", () => {
+  const coded = (code: string) => Object.assign(new Error("x"), { code });
+  const failures: [error: Error, shown: string][] = [
+    [coded("CERT_HAS_EXPIRED"), "CERT_HAS_EXPIRED"],
+    [coded("DEPTH_ZERO_SELF_SIGNED_CERT"), "DEPTH_ZERO_SELF_SIGNED_CERT"],
+    [coded("ERR_TLS_CERT_ALTNAME_INVALID"), "ERR_TLS_CERT_ALTNAME_INVALID"],
+    [coded("SELF_SIGNED_CERT_IN_CHAIN"), "SELF_SIGNED_CERT_IN_CHAIN"],
+    [coded("UNABLE_TO_VERIFY_LEAF_SIGNATURE"), "UNABLE_TO_VERIFY_LEAF_SIGNATURE"],
+    [new Error("invalid peer certificate: UnknownIssuer"), "invalid peer certificate"],
+    [
+      coded("ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+      "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    ],
+    [coded("ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE"), "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE"],
+    [new Error("received fatal alert: CertificateRequired"), "received fatal alert"],
+    [
+      new Error('Requires net access to "h:6379", run again with the --allow-net flag'),
+      "--allow-net",
+    ],
+  ];
+  for (const [error, shown] of failures) {
+    for (const each of [error, new Error("Connection failed", { cause: error })]) {
+      const { kind, isRefusal, reason } = classifyFailure(each);
+      assertEquals([kind, isRefusal], ["refused", false], shown);
+      assertEquals(reason.includes(`(${shown}). `), true, reason);
+      assertEquals(refusedForGood(each), null);
+    }
+  }
+  for (const code of ["ECONNRESET", "EPIPE", "ERR_SSL_WRONG_VERSION_NUMBER", "ETIMEDOUT"]) {
+    assertEquals(classifyFailure(coded(code)).kind, "retry", code);
+  }
 });
 
 Deno.test("failureOf() takes a redirection for an error of setup only if the client is not one of a cluster", () => {

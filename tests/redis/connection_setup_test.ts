@@ -1,0 +1,73 @@
+/**
+ * A certificate that does not fit, or a permission that is missing, is an error of setup and no outage
+ * (invariant 9): no retry helps.
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Redis } from "ioredis";
+import { createClient } from "redis";
+import { LockSetupError } from "../../mod.ts";
+import { denoRedis } from "../../redis/clients/deno_redis.ts";
+import { ioredis } from "../../redis/clients/ioredis.ts";
+import { nodeRedis } from "../../redis/clients/node_redis.ts";
+import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { connectLike } from "../../testing/redis/deno_redis_like.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { redisTlsSkip, startRedisTls } from "../../testing/servers/redis_tls.ts";
+
+const host = "127.0.0.1";
+const skip = await redisTlsSkip();
+const note = skip === undefined ? "" : ` [skipped: ${skip}]`;
+
+/** The message of the error with which a call must reject. */
+async function setupError(client: RedisClient): Promise<string> {
+  await using lock = new RedisLock(client, { unavailableAfterMs: 300, disposeTimeoutMs: 100 });
+  const error = await assertRejects(() => lock.acquire("n"), LockSetupError);
+  assertEquals(error.lockName, "n");
+  return error.message;
+}
+
+/** The messages with ioredis and with node-redis, which connect in vain. */
+async function messages(port: number, tls?: object): Promise<string[]> {
+  const io = new Redis({ host, port, retryStrategy: () => null, ...tls && { tls } });
+  const socket = { host, port, reconnectStrategy: false as const };
+  const node = createClient({ socket: tls ? { ...socket, ...tls, tls: true } : socket });
+  const clients = [ioredis(io.on("error", () => {})), nodeRedis(node.on("error", () => {}))];
+  const ended = node.connect().catch(() => {});
+  try {
+    return await Promise.all(clients.map(setupError));
+  } finally {
+    await ended;
+    await waitUntil("both have given up", () => io.status === "end" && !node.isOpen);
+  }
+}
+
+Deno.test({
+  name:
+    `RedisLock.acquire() rejects with a LockSetupError when the server's certificate is not trusted, or for another host${note}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using server = await startRedisTls();
+    const { "ca.pem": ca, "client.pem": cert, "client-key.pem": key } = server.files;
+    for (
+      const [tls, code] of [
+        [{ cert, key }, /\((?:SELF_SIGNED|UNABLE_TO|DEPTH_ZERO)_\w+\)/],
+        [{ ca, cert, key, servername: "redis.example" }, /\(ERR_TLS_CERT_ALTNAME_INVALID\)/],
+      ] as const
+    ) {
+      for (const message of await messages(server.securePort, tls)) {
+        assert(code.test(message) && /for this host, .* 'ca'/.test(message), message);
+      }
+    }
+  },
+});
+
+Deno.test({
+  name: "RedisLock.acquire() rejects with a LockSetupError when Deno lacks --allow-net",
+  permissions: { net: false, env: "inherit", read: "inherit", sys: "inherit" },
+  async fn() {
+    const like = denoRedis(() => connectLike(`redis://${host}:1`));
+    for (const message of [...await messages(1), await setupError(like)]) {
+      assert(message.endsWith("(--allow-net). Give it this permission for its address"), message);
+    }
+  },
+});
