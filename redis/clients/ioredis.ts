@@ -20,12 +20,14 @@ export interface IoredisClient {
   /** Makes another client with the same settings, except these. */
   duplicate(options: {
     lazyConnect: boolean;
+    keepAlive: number;
     retryStrategy: () => null;
     sentinelRetryStrategy: () => null;
   }): IoredisSubscriber;
   /** The options that it was made with. */
   readonly options: {
     readonly keyPrefix?: string | undefined;
+    readonly keepAlive?: number | undefined;
     readonly sentinels?: readonly unknown[] | null | undefined;
     readonly failoverDetector?: boolean | undefined;
   };
@@ -70,6 +72,12 @@ export interface IoredisCluster {
   /** The options that it was made with. */
   readonly options: { readonly keyPrefix?: string | undefined };
 }
+
+/**
+ * How long in ms the inbox's connection, which only listens, is silent before TCP asks whether it is alive: the
+ * default of version 6. That of version 5 is 0, with which the system asks after two hours.
+ */
+const KEEP_ALIVE_MS = 30_000;
 
 /** Events after which the connection is another one. */
 const EVENTS = ["connect", "close", "end"];
@@ -254,6 +262,7 @@ async function subscribe(
   const giveUp = () => null;
   const subscriber = client.duplicate({
     lazyConnect: true,
+    keepAlive: client.options?.keepAlive || KEEP_ALIVE_MS,
     retryStrategy: giveUp,
     sentinelRetryStrategy: giveUp,
   });
