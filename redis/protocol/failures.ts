@@ -53,7 +53,7 @@ const REFUSALS = new Map([
   ["MASTERDOWN", "it is a replica without its primary (MASTERDOWN)"],
   ["MAXCLIENTS", "it takes no more clients (max number of clients reached). Raise 'maxclients'"],
   ["MISCONF", "it cannot save its data, so it refuses writes (MISCONF)"],
-  ["NOAUTH", "the client is not logged in (NOAUTH). Give it a user and a password"],
+  ["NOAUTH", "the client is not logged in (NOAUTH). Give it the right user and password"],
   ["NOPERM", "the user lacks a permission (NOPERM). Check its ACL"],
   ["OOM", "its memory is full (OOM)"],
   ["READONLY", "it is a read-only replica (READONLY). Connect to the primary"],
@@ -137,13 +137,14 @@ const OF_A_SCRIPT =
 
 /**
  * What servers say without a code, or with `ERR`, as Redis 6.2 to 8 and Valkey word it. The code is the one that
- * says the same elsewhere, or ours: all but the first pass by themselves.
+ * says the same elsewhere, or ours: all but the first two pass by themselves.
  */
 const UNCODED: readonly (readonly [RegExp, string])[] = [
   [
     /^(?:ERR )?(?:The user executing the script (?:can't|is lacking) |ACL failure in script: )/,
     "NOPERM",
   ],
+  [/^(?:ERR )?Protocol error: unauthenticated /, "NOAUTH"], // a long command before the login
   [/^(?:ERR )?max number of clients (?:\+ cluster connections )?reached/, "MAXCLIENTS"],
   [/cript attempted to execute a (?:write )?command while the cluster is down/, "CLUSTERDOWN"],
   [/cript attempted to access a slot not served/, "CLUSTERDOWN"],

@@ -12,6 +12,7 @@ import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
 import { redisTlsSkip, startRedisTls } from "../../testing/servers/redis_tls.ts";
 
 const host = "127.0.0.1";
@@ -59,6 +60,14 @@ Deno.test({
       }
     }
   },
+});
+
+Deno.test("RedisLock.acquire() says that the client is not logged in when the server only says that its command is too long for that", async () => {
+  await using server = await startRedis();
+  await server.command("CONFIG", "SET", "requirepass", "secret");
+  const client = denoRedis(() => connectLike(server.url));
+  const message = await setupError(client);
+  assert(message.endsWith("(NOAUTH). Give it the right user and password"), message);
 });
 
 Deno.test({
