@@ -137,7 +137,7 @@ const OF_A_SCRIPT =
 
 /**
  * What servers say without a code, or with `ERR`, as Redis 6.2 to 8 and Valkey word it. The code is the one that
- * says the same elsewhere, or ours: all but the first two pass by themselves.
+ * says the same elsewhere, or ours: all but the first three pass by themselves.
  */
 const UNCODED: readonly (readonly [RegExp, string])[] = [
   [
@@ -145,6 +145,7 @@ const UNCODED: readonly (readonly [RegExp, string])[] = [
     "NOPERM",
   ],
   [/^(?:ERR )?Protocol error: unauthenticated /, "NOAUTH"], // a long command before the login
+  [/^unsupported command /, "ERR"], // of Envoy, as a proxy
   [/^(?:ERR )?max number of clients (?:\+ cluster connections )?reached/, "MAXCLIENTS"],
   [/cript attempted to execute a (?:write )?command while the cluster is down/, "CLUSTERDOWN"],
   [/cript attempted to access a slot not served/, "CLUSTERDOWN"],

@@ -111,6 +111,17 @@ Deno.test("refusalOf() knows the ERR texts that pass by themselves", () => {
   }
 });
 
+Deno.test("refusalOf() knows the texts that say by other words what a code says", () => {
+  const texts = {
+    "ERR Protocol error: unauthenticated multibulk length": "NOAUTH",
+    "ERR Protocol error: unauthenticated bulk length": "NOAUTH",
+    "unsupported command 'EVALSHA'": "ERR",
+  };
+  for (const [text, code] of Object.entries(texts)) {
+    assertEquals(refusalOf(new Error(text)), { code, passing: false }, text);
+  }
+});
+
 Deno.test("refusalOf() takes a script that a moving slot interrupts for one that may have been executed", () => {
   const text = "cript attempted to access a non local key in a cluster node";
   const unstable = "ERR Unable to execute command 'exists' in script " +
