@@ -75,8 +75,8 @@ const NETWORK_FAILURES = new Map([
 
 /**
  * Why a connection cannot be made before somebody changes a certificate or a permission: the part of a code or of
- * a text that tells it and may be shown, what has happened, and what to do. OpenSSL's codes come from `node:tls`,
- * the texts from Deno's own connections.
+ * a text that tells it and may be shown, what has happened, and what to do. Codes and alert numbers are those
+ * of OpenSSL in Node; the other texts come from Deno.
  */
 const SETUP_FAILURES: readonly (readonly [RegExp, string, string])[] = [
   [
@@ -85,7 +85,7 @@ const SETUP_FAILURES: readonly (readonly [RegExp, string, string])[] = [
     "Is that valid, for this host, and signed by an authority in 'ca'?",
   ],
   [
-    /^ERR_SSL_\w+_ALERT_\w+|^received fatal alert/,
+    /^ERR_SSL_\w+_ALERT_\w+|^received fatal alert|\bSSL alert number \d+/,
     "it refuses the TLS handshake",
     "Does it want another certificate of the client?",
   ],

@@ -219,6 +219,15 @@ Deno.test("classifyFailure() takes a bad certificate and a missing permission fo
       "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED",
     ],
     [coded("ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE"), "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE"],
+    [
+      Object.assign(
+        new Error("write EPROTO 0:SSL routines:sslv3 alert:x.c:1:SSL alert number 40"),
+        {
+          code: "EPROTO",
+        },
+      ),
+      "SSL alert number 40",
+    ],
     [new Error("received fatal alert: CertificateRequired"), "received fatal alert"],
     [
       new Error('Requires net access to "h:6379", run again with the --allow-net flag'),
