@@ -10,6 +10,7 @@ import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
@@ -20,8 +21,11 @@ const skip = await redisTlsSkip();
 const note = skip === undefined ? "" : ` [skipped: ${skip}]`;
 
 /** The message of the error with which a call must reject. */
-async function setupError(client: RedisClient): Promise<string> {
-  await using lock = new RedisLock(client, { unavailableAfterMs: 300, disposeTimeoutMs: 100 });
+async function setupError(
+  client: RedisClient,
+  unavailableAfterMs = CONDITION_BOUND_MS,
+): Promise<string> {
+  await using lock = new RedisLock(client, { unavailableAfterMs, disposeTimeoutMs: 100 });
   const error = await assertRejects(() => lock.acquire("n"), LockSetupError);
   assertEquals(error.lockName, "n");
   return error.message;
@@ -35,7 +39,10 @@ async function messages(port: number, tls?: object): Promise<string[]> {
   const clients = [ioredis(io.on("error", () => {})), nodeRedis(node.on("error", () => {}))];
   const ended = node.connect().catch(() => {});
   try {
-    return await Promise.all(clients.map(setupError));
+    return await Promise.all(clients.map(async (client) => {
+      await waitUntil("it cannot connect", () => client.connectionError !== undefined);
+      return await setupError(client, 300); // it keeps commands, or says only that it is closed
+    }));
   } finally {
     await ended;
     await waitUntil("both have given up", () => io.status === "end" && !node.isOpen);
