@@ -90,8 +90,7 @@ export class LockDirectory {
         path = lockPath(this.path, name);
         const seen = looksFirst ? look(this.#fs, path) : "free";
         if (seen !== "free") return seen;
-        const { mode } = tokens;
-        const file = { fs: this.#fs, path, name, mode, isKept: this.#keepsFiles, tokens };
+        const file = { fs: this.#fs, path, name, isKept: this.#keepsFiles, tokens };
         return tryLock(file, { lockerId: this.#lockerId, label }, mayYield);
       } catch (error) {
         this.#tokens = null; // Looks at the directory anew: it may have been removed.

@@ -27,7 +27,6 @@ export interface LockFile {
   readonly path: string;
   /** The name of the lock, written into a new file. */
   readonly name: string;
-  readonly mode: number;
   readonly isKept: boolean;
   /** The tokens of deleted files in the same directory. */
   readonly tokens: TokenFile;
@@ -157,7 +156,7 @@ export function tryLock(
 ): LockedFile | NotLocked {
   const { fs, path, name, tokens } = file;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const opened = openOrCreate(fs, path, file.mode);
+    const opened = openOrCreate(fs, path, tokens.mode);
     if (opened === null) return "unmarked";
     let locked: LockedFile | null = null;
     try {

@@ -123,11 +123,6 @@ const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
 /** How deep to look for a code: errors hold others as their cause, or as a list. */
 const MAX_DEPTH = 4;
 
-export interface Refusal {
-  readonly code: string;
-  readonly passing: boolean;
-}
-
 /**
  * The text that Redis before 7.0 puts before the error of a command in a script: that the script failed,
  * and the line, once or twice. A dash precedes a refusal's code there, and any error in some clients.
@@ -159,7 +154,9 @@ const UNCODED: readonly (readonly [RegExp, string])[] = [
  * holds for an error inside a script too. `null` is any other failure (a lost connection, a client's
  * time-out): the command may have been executed, or may still be.
  */
-export function refusalOf(error: unknown): Refusal | null {
+export function refusalOf(
+  error: unknown,
+): { readonly code: string; readonly passing: boolean } | null {
   const code = refusalCode(textOf(error));
   return code === undefined ? null : { code, passing: PASSING.has(code) };
 }

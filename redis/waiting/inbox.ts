@@ -27,18 +27,9 @@ export interface InboxListener {
 export class Inbox {
   /** The id of its channel. Owner ids that the library makes have it as their nonce. */
   readonly nonce: string = makeNonce();
-  /**
-   * Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. Only the
-   * inbox writes this and the next three.
-   */
-  id: string = this.nonce;
+  /** Only the inbox writes this and the next one. */
   listens = false;
   isMute = false;
-  /**
-   * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
-   * messages come from all nodes, but each node counts only its own subscribers.
-   */
-  isCountable = false;
   readonly #client: RedisClient;
   readonly #clock: Clock;
   readonly #warnings: Warnings;
@@ -58,6 +49,19 @@ export class Inbox {
     if (client.subscribe === undefined) this.#becomeMute(Infinity);
   }
 
+  /** Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. */
+  get id(): string {
+    return this.isMute ? `-${this.nonce}` : this.nonce;
+  }
+
+  /**
+   * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
+   * messages come from all nodes, but each node counts only its own subscribers.
+   */
+  get isCountable(): boolean {
+    return this.listens && !this.#client.cluster;
+  }
+
   /**
    * Opens the inbox in the background, unless it is open. Retries until Redis refuses for good: then it is
    * mute, and a later call tries again.
@@ -73,7 +77,7 @@ export class Inbox {
     await this.#opening;
     await this.#subscription?.[Symbol.asyncDispose]();
     this.#subscription = null;
-    this.listens = this.isCountable = false;
+    this.listens = false;
   }
 
   async #open(): Promise<void> {
@@ -86,8 +90,6 @@ export class Inbox {
         );
         this.listens = true;
         this.isMute = false;
-        this.id = this.nonce;
-        this.isCountable = !this.#client.cluster;
         this.#listener.onInboxChange();
         return;
       } catch (error) {
@@ -100,7 +102,6 @@ export class Inbox {
 
   #becomeMute(untilMs: number): void {
     this.isMute = true;
-    this.id = `-${this.nonce}`;
     this.#nextTryMs = untilMs;
   }
 
