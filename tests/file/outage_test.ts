@@ -22,7 +22,7 @@ import { temporary } from "../../testing/file/lock_directories.ts";
 import { toLockError } from "../../file/failures.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
-import { tryLockBy } from "../../file/system/flock.ts";
+import { nodeFileSystem } from "../../file/system/node_fs.ts";
 import { LockSetupError } from "../../mod.ts";
 import { scaled } from "../../testing/time.ts";
 
@@ -123,7 +123,9 @@ Deno.test("FileLock rejects with a LockSetupError when the file system has no lo
       Deno.FsFile.prototype.tryLockSync = tryLockSync;
     }
     // Node and Bun.
-    const refused = assertThrows(() => tryLockBy(() => errno, 3, true), Error);
+    const file = nodeFileSystem({ flock: () => errno, inotify: null }).open(temp.dir, "read");
+    const refused = assertThrows(() => file.tryLock(true), Error);
+    file.close();
     assert(toLockError(refused, "n") instanceof LockSetupError, code);
   }
 });
