@@ -4,6 +4,7 @@
  * @module
  */
 import { ASK, LEAVE, QUERY, RENEW, STEAL } from "../../redis/protocol/scripts.ts";
+import { isLate } from "../../redis/protocol/wire.ts";
 import type { RedisClient } from "../../redis/mod.ts";
 
 const SCRIPTS = { ask: ASK, leave: LEAVE, query: QUERY, renew: RENEW, steal: STEAL };
@@ -30,6 +31,8 @@ export interface Gates {
   onMessage?: ((text: string) => Promise<void> | void) | undefined;
   /** All scripts sent so far. */
   readonly sent: SentScript[];
+  /** How many asks reached the server too late, so that the lock sends each once more: on a stalled machine. */
+  lateAsks: number;
   /** Added to the client's epoch. */
   epoch: number;
   /** Reports to the lock that messages may have been lost. */
@@ -68,7 +71,7 @@ export class Gate {
 
 /** Wraps a client, so that hooks see and delay its traffic. */
 export function gated(client: RedisClient): { client: RedisClient; gates: Gates } {
-  const gates: Gates = { sent: [], epoch: 0, gap: () => {} };
+  const gates: Gates = { sent: [], lateAsks: 0, epoch: 0, gap: () => {} };
   return {
     gates,
     client: {
@@ -78,6 +81,7 @@ export function gated(client: RedisClient): { client: RedisClient; gates: Gates 
         gates.sent.push(sent);
         await gates.onRequest?.(sent);
         const reply = await client.send(command, args, key);
+        if (sent.script === "ask" && isLate(reply)) gates.lateAsks++;
         await gates.onReply?.(sent);
         return reply;
       },

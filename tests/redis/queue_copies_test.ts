@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { Gate, type SentScript } from "../../testing/redis/gated_client.ts";
+import { Gate, type ScriptHook, type SentScript } from "../../testing/redis/gated_client.ts";
 import { atOnce, play, type Stage } from "../../testing/redis/race_stage.ts";
 
 const OWNER = "somebody-with-an-id-of-its-own";
@@ -31,14 +31,32 @@ async function replay({ server }: Stage, { copy }: SentScript): Promise<number> 
   return state!;
 }
 
+/**
+ * Plays a cycle, and replays its first ask after the release. A stall of over a second makes that copy too late
+ * to meet the tombstone: then the scene begins again.
+ */
+async function replayInTime(stage: Stage, onReply: () => ScriptHook) {
+  await warmUp(stage);
+  for (;;) {
+    stage.gates.sent.length = 0;
+    stage.gates.onReply = onReply();
+    await (await stage.lock.acquire("n")).release();
+    const ask = sentOf(stage, "ask")[0]!;
+    const state = await replay(stage, ask);
+    if (state !== -1) return { ask, state };
+  }
+}
+
 Deno.test("RedisLock.acquire() retries without a clean-up, and the release then leaves a tombstone", () =>
   play(async (stage) => {
     await warmUp(stage);
     stage.gates.sent.length = 0;
     stage.gates.onReply = loseFirst("ask");
     const lease = await atOnce("it asks again", stage.lock.acquire("n"));
-    assertEquals(stage.gates.sent.map(({ script }) => script), ["ask", "ask"]);
-    const [first, again] = stage.gates.sent;
+    const { sent, lateAsks } = stage.gates;
+    assert(sent.every(({ script }) => script === "ask"));
+    assert(sent.length >= 2 && sent.length <= 2 + lateAsks, `${sent.length} asks, ${lateAsks} late`);
+    const [first, again] = sent;
     assertEquals(first!.args[0], again!.args[0], "under the same value");
     await lease.release();
     const [leave] = sentOf(stage, "leave");
@@ -48,21 +66,17 @@ Deno.test("RedisLock.acquire() retries without a clean-up, and the release then 
 
 Deno.test("RedisLock refuses late copies of an ask after the release, first by its tombstone, then by their time limit", () =>
   play(async (stage) => {
-    await warmUp(stage);
-    stage.gates.sent.length = 0;
-    stage.gates.onReply = loseFirst("ask");
-    await (await stage.lock.acquire("n")).release();
-    const [ask] = sentOf(stage, "ask");
-    const states = new Set<number>();
+    const { ask, state } = await replayInTime(stage, () => loseFirst("ask"));
+    const states = new Set([state]);
     await waitUntil("it is too late for it", async () => {
-      const state = await replay(stage, ask!);
+      const state = await replay(stage, ask);
       states.add(state);
       assertEquals(await stage.holder(), null);
       return state === -1;
     });
     assertEquals([...states], [-2, -1], "refused by the tombstone, then by its own time");
     await stage.freeAtOnce();
-    assertEquals(await replay(stage, ask!), -1);
+    assertEquals(await replay(stage, ask), -1);
   }));
 
 Deno.test("RedisLock needs no tombstone after an answered ask: copies of it do nothing after their time limit", () =>
@@ -99,14 +113,10 @@ Deno.test("RedisLock refuses late copies of the first ask of an instance, which 
 
 Deno.test("RedisLock refuses copies of an ask that a reconnect may have made", () =>
   play(async (stage) => {
-    await warmUp(stage);
-    stage.gates.sent.length = 0;
-    stage.gates.onReply = ({ script }) => {
+    const { state } = await replayInTime(stage, () => ({ script }) => {
       if (script === "ask") stage.gates.epoch++;
-    };
-    await (await stage.lock.acquire("n")).release();
-    const [ask] = sentOf(stage, "ask");
-    assertEquals(await replay(stage, ask!), -2);
+    });
+    assertEquals(state, -2);
     assertEquals(await stage.holder(), null);
     await stage.freeAtOnce();
   }));
@@ -185,8 +195,8 @@ Deno.test("Lease.renew() that is executed late neither shortens the lease, nor r
     await lease.renew(600_000);
     const late = { ...short!, copy: short!.copy };
     assertEquals(await replay(stage, late), 1);
-    assertGreater(Number(await command("PTTL", keys.lock)), 590_000);
-    assertGreater(lease.remainingMs, 590_000 * 0.99 - 2_000);
+    assertGreater(Number(await command("PTTL", keys.lock)), 400_000);
+    assertGreater(lease.remainingMs, 400_000);
     await lease.release();
     assertEquals(await replay(stage, late), 0);
     assertEquals(await stage.holder(), null);

@@ -27,6 +27,7 @@ Deno.test("RedisLock.tryAcquire() calls onWait once before it returns null, with
     for (const count of [0, 3]) {
       await using _crowd = await crowd(stage, count);
       gates.sent.length = 0;
+      gates.lateAsks = 0;
       const infos: WaitInfo[] = [];
       const onWait = (info: WaitInfo) => void infos.push(info);
       for (const call of [() => lock.tryAcquire("n", { onWait }), () => lock.tryAcquire("n")]) {
@@ -40,7 +41,8 @@ Deno.test("RedisLock.tryAcquire() calls onWait once before it returns null, with
       const sent = gates.sent.filter(({ copy }) => copy[0] === "EVALSHA").map(({ script }) =>
         script
       );
-      assertEquals(sent, ["ask", "ask"], "no second command");
+      const most = 2 + gates.lateAsks;
+      assert(sent.length <= most && sent.every((script) => script === "ask"), "no second command");
     }
   }));
 
