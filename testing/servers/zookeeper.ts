@@ -13,10 +13,10 @@ import { freePort } from "./ports.ts";
 import { closer, connectLocally } from "./raw_sockets.ts";
 import { bounded } from "./wait.ts";
 import { removeTree } from "./zookeeper_cleanup.ts";
-import { scaled } from "../time.ts";
+import { CONDITION_BOUND_MS, scaled } from "../time.ts";
 
-/** Bounds of successive attempts: a server that is still starting may never answer the first. */
-const WORD_BOUNDS_MS = [scaled(300), scaled(1_000), scaled(3_000)] as const;
+/** Bounds of successive attempts: a server that is still starting may never answer the first ones. */
+export const WORD_BOUNDS_MS = [scaled(300), scaled(1_000), scaled(3_000)] as const;
 const SHARED_MEMORY = "/dev/shm";
 
 /** Settings of a test's own ZooKeeper server. */
@@ -53,8 +53,13 @@ export interface ZooKeeperServer extends OwnServer {
   readonly connectString: string;
   /** The port with TLS; 0 if there is none. */
   readonly securePort: number;
-  /** Sends a four-letter word such as `srvr`, `cons`, `dump` or `wchp`; resolves with the answer. */
-  fourLetterWord(word: string): Promise<string>;
+  /**
+   * Sends a four-letter word such as `srvr`, `cons`, `dump` or `wchp`; resolves with the answer.
+   *
+   * @param boundsMs Of successive attempts. The last default is for a stalled machine: a test that asks a server
+   * which may be down passes {@linkcode WORD_BOUNDS_MS}.
+   */
+  fourLetterWord(word: string, boundsMs?: readonly number[]): Promise<string>;
 }
 
 /** A ZooKeeper server for the conformance suite; others may use it too. */
@@ -93,7 +98,8 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
   return Object.assign(server, {
     connectString,
     securePort,
-    fourLetterWord: (word: string) => fourLetterWord(server.port, word),
+    fourLetterWord: (word: string, boundsMs?: readonly number[]) =>
+      fourLetterWord(server.port, word, boundsMs),
   });
 }
 
@@ -193,9 +199,13 @@ async function isServing({ port, directory }: ServerPlace, pid: number | undefin
   }
 }
 
-async function fourLetterWord(port: number, word: string): Promise<string> {
+async function fourLetterWord(
+  port: number,
+  word: string,
+  boundsMs: readonly number[] = [...WORD_BOUNDS_MS, CONDITION_BOUND_MS],
+): Promise<string> {
   let lastError: unknown;
-  for (const boundMs of WORD_BOUNDS_MS) {
+  for (const boundMs of boundsMs) {
     try {
       return await askOnce(port, word, boundMs);
     } catch (error) {

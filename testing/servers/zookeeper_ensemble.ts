@@ -12,6 +12,7 @@ import { waitUntil } from "./wait.ts";
 import {
   type ServerTls,
   startZooKeeper,
+  WORD_BOUNDS_MS,
   type ZooKeeperOptions,
   type ZooKeeperServer,
 } from "./zookeeper.ts";
@@ -196,6 +197,6 @@ function control(
 }
 
 async function modeOf(member: EnsembleMember): Promise<string | null> {
-  const answer = await member.fourLetterWord("srvr").catch(() => "");
+  const answer = await member.fourLetterWord("srvr", WORD_BOUNDS_MS).catch(() => "");
   return /^Mode: (.*)$/m.exec(answer)?.[1] ?? null;
 }

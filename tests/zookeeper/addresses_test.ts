@@ -10,12 +10,7 @@ import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
-import {
-  CONDITION_BOUND_MS,
-  ENDING_SESSION_MS,
-  KEPT_SESSION_MS,
-  scaled,
-} from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { openTransport } from "../../testing/zookeeper/open_transport.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -59,11 +54,12 @@ Deno.test("The transport tries all addresses of a host: one that is dead, one th
     using transport = await openTransport(port, {
       ...host,
       lookUp,
-      sessionTimeoutMs: ENDING_SESSION_MS,
+      sessionTimeoutMs: scaled(2_000), // a third of it is lost at the silent address
+      requestTimeoutMs: CONDITION_BOUND_MS,
     });
     await transport.createPersistent(newRoot());
   }
-  assertEquals(muted.length, 2); // the attempt, and the question who is there
+  assert(muted.length >= 2, "the attempt, and the question who is there");
   mute.close();
   await accepting;
   for (const connection of muted) connection.close();

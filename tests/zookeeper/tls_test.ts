@@ -233,6 +233,7 @@ check(
       await using locks = new ZooKeeperLock(servers, {
         tls: scene.anonymous,
         sessionTimeoutMs: ENDING_SESSION_MS,
+        unavailableAfterMs: CONDITION_BOUND_MS,
         rootPath: newRoot(),
       });
       await (await locks.acquire("n")).release();
