@@ -143,10 +143,10 @@ for (const lost of [LOCK, QUEUE, WAITERS, TOKEN]) {
   Deno.test(`ask.lua lets no more than the limit in when the ${lost} key is lost`, async () => {
     await using redis = await open();
     const two = { limit: 2 } as const;
-    await redis.ask("a", { ...two, ttlMs: 1_000 });
-    const [, , , token] = await redis.ask("b", { ...two, ttlMs: 1_000 });
+    await redis.ask("a", two);
+    const [, , , token] = await redis.ask("b", two);
     assertEquals(await redis.command("DEL", lost), 1);
-    const believers = states([await redis.renew("a", 1_000), await redis.renew("b", 1_000)]);
+    const believers = states([await redis.renew("a"), await redis.renew("b")]);
     assertEquals(believers, Array(2).fill(lost === TOKEN ? DONE : GONE));
     const [state] = await redis.ask("c", { ...two, mode: "try" });
     // With the lock key nobody holds it any more, as for exclusive locks.
