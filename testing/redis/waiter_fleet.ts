@@ -11,7 +11,7 @@ import { within } from "../conformance/bounds.ts";
 import { pause } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import type { Grant } from "../processes/workers.ts";
-import { LONG_BOUND_MS } from "../time.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../time.ts";
 
 /** How long in ms a waiter may wait for one lease before the test fails. */
 const WAIT_BOUND_MS = LONG_BOUND_MS;
@@ -23,6 +23,7 @@ export interface FleetOptions {
   readonly name: string;
   readonly waiters: number;
   readonly client?: RedisClientName;
+  /** By default it outlasts any outage of a test. */
   readonly options?: RedisLockOptions;
   /** How long in ms each waiter holds the lock. */
   readonly holdMs?: number;
@@ -77,7 +78,9 @@ export function fourOf(url: string): string[] {
 export async function startFleet(fleet: FleetOptions): Promise<Fleet> {
   const { urls, client = "node-redis", waiters, options = {} } = fleet;
   const clients = await Promise.all(urls.map((url) => openRedisClient(client, url)));
-  const locks = clients.map(({ client }) => new RedisLock(client, options));
+  const locks = clients.map(({ client }) =>
+    new RedisLock(client, { unavailableAfterMs: CONDITION_BOUND_MS, ...options })
+  );
   const gauge = new Gauge();
   const grants: Grant[] = [];
   const state = { done: false, refusals: 0 };

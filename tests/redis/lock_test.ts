@@ -244,10 +244,8 @@ Deno.test("RedisLock issues growing fencing tokens when the server has lost the 
 
 Deno.test("RedisLock keeps its lease and its waiters during a short outage", async () => {
   await using redis = await open({ args: ["--appendonly", "yes", "--appendfsync", "always"] });
-  const [a, b] = [
-    await redis.lock({ ttlMs: LONG_TTL_MS }),
-    await redis.lock({ ttlMs: LONG_TTL_MS }),
-  ];
+  const options = { ttlMs: LONG_TTL_MS, unavailableAfterMs: CONDITION_BOUND_MS };
+  const [a, b] = [await redis.lock(options), await redis.lock(options)];
   const lease = await a.acquire("n");
   const wait = b.acquire("n");
   await redis.server.kill("SIGKILL");

@@ -73,8 +73,9 @@ for (const clientName of ["node-redis", "ioredis", "deno-redis-like"] as const) 
     const near = await openRedisClient("node-redis", server.url);
     const held = new Held();
     try {
-      await using a = new RedisLock(far.client, { ttlMs: TTL_MS });
-      await using b = new RedisLock(near.client, { ttlMs: TTL_MS });
+      const options = { ttlMs: TTL_MS, unavailableAfterMs: CONDITION_BOUND_MS };
+      await using a = new RedisLock(far.client, options);
+      await using b = new RedisLock(near.client, options);
       const untilMs = performance.now() + STORM_MS;
       // On a busy machine it takes longer until the calls have met often enough.
       const isOver = () => {
