@@ -14,6 +14,8 @@ export interface Delays {
   readonly count: number;
   readonly p99Ms: number;
   readonly worstMs: number;
+  /** The worst but one: a single stall of the machine delays a single PING. */
+  readonly secondMs: number;
 }
 
 /** A running bystander. */

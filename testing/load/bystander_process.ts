@@ -16,7 +16,7 @@ function summary(delays: number[]): Delays {
   delays.sort((a, b) => a - b);
   const at = (part: number) =>
     delays[Math.min(delays.length - 1, Math.floor(part * delays.length))]!;
-  return { count: delays.length, p99Ms: at(0.99), worstMs: at(1) };
+  return { count: delays.length, p99Ms: at(0.99), worstMs: at(1), secondMs: delays.at(-2) ?? 0 };
 }
 
 /** Sends a PING every 10 ms. Each line of input is answered by the delays since the line before. */

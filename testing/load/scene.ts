@@ -14,14 +14,16 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { type Bystander, startBystander } from "./bystander.ts";
 import { BOUND_MS, type Line, lineUp, startLine } from "./waiting_lines.ts";
-import { LONG_TTL_MS } from "../time.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled, TIME_FACTOR } from "../time.ts";
 
 const NAME = "n";
 const TTL_MS = LONG_TTL_MS;
 const NONCE_LENGTH = "#0123456789abcdef".length;
-/** Fewer commands than this in the time below: nobody asks but the heartbeats. */
-const SETTLED = 10;
-const COUNT_FOR_MS = 500;
+/** Fewer commands than this in the time below, several times: nobody asks but the heartbeats. */
+const SETTLED = 5;
+const COUNT_FOR_MS = scaled(200);
+/** On a busy machine a crowd may pause. */
+const QUIET_TIMES = 3;
 
 /** Options of {@linkcode openScene}. */
 export interface SceneOptions {
@@ -89,7 +91,8 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
 
 function startLines(server: RedisServer, options: SceneOptions): Promise<Line[]> {
   const { waiters, processes, client } = options;
-  const common = { strategy: "redis", url: server.url, keyPrefix: "lock:", ttlMs: TTL_MS } as const;
+  const times = { ttlMs: TTL_MS, unavailableAfterMs: CONDITION_BOUND_MS };
+  const common = { strategy: "redis", url: server.url, keyPrefix: "lock:", ...times } as const;
   const line = { spec: { ...common, client }, name: NAME, waiters: waiters / processes };
   return Promise.all(Array.from({ length: processes }, () => startLine(line)));
 }
@@ -99,10 +102,10 @@ async function channels({ command }: RedisServer): Promise<number> {
 }
 
 async function settled(scripts: () => Promise<number>): Promise<void> {
-  for (let count = Infinity; count >= SETTLED;) {
+  for (let quiet = 0; quiet < QUIET_TIMES;) {
     const before = await scripts();
     await pause(COUNT_FOR_MS);
-    count = await scripts() - before;
+    quiet = await scripts() - before < SETTLED * TIME_FACTOR ? quiet + 1 : 0;
   }
 }
 

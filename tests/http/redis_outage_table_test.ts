@@ -53,6 +53,12 @@ function nest({ key, onFailure: _, ...options }: RouteOptions): Serve {
   };
 }
 
+/** How a call for the lock has ended, without the request around it. */
+interface Ended {
+  readonly error: unknown;
+  readonly tookMs: number;
+}
+
 /** What a call has ended with. */
 interface Outcome {
   readonly code: string;
@@ -60,8 +66,7 @@ interface Outcome {
   readonly tookMs: number;
 }
 
-function outcomeOf(error: unknown, startMs: number): Outcome {
-  const tookMs = Math.round(performance.now() - startMs);
+function outcomeOf({ error, tookMs }: Ended): Outcome {
   assertInstanceOf(error, LockUnavailableError, String(error));
   const { code, cause } = error;
   return { code, cause: cause === undefined ? "-" : (cause as Error).constructor.name, tookMs };
@@ -74,16 +79,27 @@ function kindOf(cause: string): string {
 
 /** Makes all calls at once: the rows are `acquire()` and the web parts, the columns the waits. */
 async function table(lock: DistributedLock, freeze: () => void): Promise<Map<string, Outcome[]>> {
-  const errors = new Map<string, unknown>();
+  const startsMs = new Map<string, number>();
+  const ends = new Map<string, Ended>();
+  const begin = (name: string) => {
+    startsMs.set(name, performance.now());
+    return name;
+  };
+  const end = (name: string, error: unknown) => {
+    const tookMs = Math.round(performance.now() - startsMs.get(name)!);
+    ends.set(name, { error, tookMs });
+  };
   const calls: [part: string, call: (name: string, waitMs: number) => Promise<unknown>][] = [];
   await using servers = new AsyncDisposableStack();
-  calls.push(["acquire()", (name, waitMs) => lock.acquire(name, { waitMs }).catch((e) => e)]);
+  calls.push(["acquire()", async (name, waitMs) => {
+    await lock.acquire(begin(name), { waitMs }).catch((error) => end(name, error));
+  }]);
   for (const [part, start] of Object.entries(PARTS)) {
     const urls = new Map<number, string>();
     for (const waitMs of WAITS_MS) {
       const name = `${part} ${waitMs}`;
-      const onError = (error: unknown) => void errors.set(name, error);
-      const { url, stop } = await start({ key: () => name, waitMs, onError })(lock);
+      const onError = (error: unknown) => end(name, error);
+      const { url, stop } = await start({ key: () => begin(name), waitMs, onError })(lock);
       servers.defer(async () => void await stop());
       urls.set(waitMs, url);
       const warm = await fetch(url); // the first request of a server takes longer
@@ -93,14 +109,14 @@ async function table(lock: DistributedLock, freeze: () => void): Promise<Map<str
       const response = await fetch(urls.get(waitMs)!);
       await response.body?.cancel();
       assertEquals(response.status, 503, name);
-      return errors.get(name);
     }]);
   }
   freeze();
   const rows = calls.map(async ([part, call]) => {
     const outcomes = WAITS_MS.map(async (waitMs) => {
-      const startMs = performance.now();
-      return outcomeOf(await call(`${part} ${waitMs}`, waitMs), startMs);
+      const name = `${part} ${waitMs}`;
+      await call(name, waitMs);
+      return outcomeOf(ends.get(name)!);
     });
     return [part, await Promise.all(outcomes)] as const;
   });

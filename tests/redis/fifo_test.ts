@@ -8,7 +8,7 @@ import { say } from "../../testing/processes/figures.ts";
 import { explainOrder, type OrderTrace, traceOrder } from "../../testing/redis/order_trace.ts";
 import { nothingLasts, onlyFencesLeft } from "../../testing/redis/traces.ts";
 import { type Grant, startWorker, type Worker } from "../../testing/processes/workers.ts";
-import { LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 600;
@@ -26,6 +26,7 @@ function start(server: RedisServer, aborts: boolean): Worker[] {
     url: server.url,
     keyPrefix: "lock:",
     ttlMs: TTL_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
   } as const;
   return Array.from({ length: PROCESSES }, (_, i) => {
     const waiters = Math.floor((WAITERS + i) / PROCESSES);

@@ -14,7 +14,7 @@ import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { nothingLeft } from "../../testing/redis/traces.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const WAITERS = 100;
 /** By polls of the first waiter alone, two a second, only 60 of them would be served in this time. */
@@ -32,7 +32,10 @@ for (const [loss, lose] of Object.entries(LOSSES)) {
     await using server = await startRedis();
     const clients = await Promise.all([1, 2].map(() => openRedisClient("node-redis", server.url)));
     const [holder, waiting] = clients.map(({ client }) => {
-      return new RedisLock(client, { ttlMs: LONG_TTL_MS });
+      return new RedisLock(client, {
+        ttlMs: LONG_TTL_MS,
+        unavailableAfterMs: CONDITION_BOUND_MS,
+      });
     });
     const held = await holder!.acquire("n");
     const served: string[] = [];
