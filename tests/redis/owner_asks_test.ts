@@ -86,10 +86,10 @@ Deno.test("RedisLock.acquire() and tryAcquire() with an owner id take over the l
     assert(second !== null && second.fencingToken > first.fencingToken);
     assert(signal.aborted, "no renewal is needed to find out");
     assertEquals(lossOf(first), "stolen");
-    assert(await leftMs() > 290_000 && second.remainingMs > 290_000, "it is prolonged");
+    assert(await leftMs() > 200_000 && second.remainingMs > 200_000, "it is prolonged");
     const third = await lock.acquire("n", { ...OWNER, ttlMs: 60_000 });
     assertEquals(lossOf(second), "stolen");
-    assert(await leftMs() > 280_000, "it is not shortened");
+    assert(await leftMs() > 200_000, "it is not shortened");
     assertEquals(await first.release(), false);
     assertEquals(await second.release(), false);
     third.throwIfLost();
@@ -104,8 +104,8 @@ Deno.test("RedisLock.attach() makes a new lease with a greater token and its TTL
     assert(second !== null && second !== first && second.fencingToken > first.fencingToken);
     assert(signal.aborted, "no renewal is needed to find out");
     assertEquals(lossOf(first), "stolen");
-    assert(Number(await server.command("PTTL", "lock:n")) > 290_000);
-    assert(second.remainingMs > 290_000);
+    assert(Number(await server.command("PTTL", "lock:n")) > 200_000);
+    assert(second.remainingMs > 200_000);
     assertEquals(await first.release(), false);
     assertEquals(await second.release(), true);
     assertEquals(await lock.attach("n", ID), null);

@@ -55,7 +55,10 @@ Deno.test("RedisLock.acquire() retries without a clean-up, and the release then 
     const lease = await atOnce("it asks again", stage.lock.acquire("n"));
     const { sent, lateAsks } = stage.gates;
     assert(sent.every(({ script }) => script === "ask"));
-    assert(sent.length >= 2 && sent.length <= 2 + lateAsks, `${sent.length} asks, ${lateAsks} late`);
+    assert(
+      sent.length >= 2 && sent.length <= 2 + lateAsks,
+      `${sent.length} asks, ${lateAsks} late`,
+    );
     const [first, again] = sent;
     assertEquals(first!.args[0], again!.args[0], "under the same value");
     await lease.release();

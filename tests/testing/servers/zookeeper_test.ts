@@ -7,7 +7,11 @@ import {
 } from "@std/assert";
 import { findServer } from "../../../testing/servers/find.ts";
 import { isAlive } from "../../../testing/servers/process_checks.ts";
-import { sharedZooKeeper, startZooKeeper, WORD_BOUNDS_MS } from "../../../testing/servers/zookeeper.ts";
+import {
+  sharedZooKeeper,
+  startZooKeeper,
+  WORD_BOUNDS_MS,
+} from "../../../testing/servers/zookeeper.ts";
 import { called, withClient } from "../../../testing/servers/zookeeper_cleanup.ts";
 
 Deno.test("startZooKeeper() serves until its disposal", async () => {
