@@ -12,7 +12,9 @@ import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
 
 const END_BOUND_MS = 3_000;
-const DRAIN_BOUND_MS = 5_000;
+/** The output is complete if none has come in so many steps. A stall of this process uses up one of them. */
+const DRAIN_STEPS = 50;
+const DRAIN_STEP_MS = 100;
 
 /** How a child ended. */
 export interface ChildResult {
@@ -55,13 +57,25 @@ export async function runDeno(
   if (signal.aborted) end();
   else signal.addEventListener("abort", end);
   const [output, errors]: [Buffer[], Buffer[]] = [[], []];
-  // No condition: a grandchild that outlives its test would keep the outputs open for as long as it likes.
-  const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
+  let quiet = 0;
+  const isCollected = new AbortController();
+  const onPart = async (part: Buffer) => {
+    quiet = 0;
+    await onOutput?.(part);
+  };
+  const drained = async () => {
+    await child.ended;
+    // No condition: a grandchild that outlives its test would keep the outputs open for as long as it likes.
+    while (quiet++ < DRAIN_STEPS && !isCollected.signal.aborted) {
+      await pause(DRAIN_STEP_MS, isCollected.signal);
+    }
+  };
   const collected = Promise.all([
-    collect(child.stdout!, output, onOutput),
-    collect(child.stderr!, errors, onOutput),
+    collect(child.stdout!, output, onPart),
+    collect(child.stderr!, errors, onPart),
   ]);
-  await Promise.race([collected, drained]);
+  await Promise.race([collected, drained()]);
+  isCollected.abort();
   const { code } = await child.ended;
   signal.removeEventListener("abort", end);
   clearTimeout(timer);
@@ -72,11 +86,11 @@ export async function runDeno(
 async function collect(
   stream: Readable,
   chunks: Buffer[],
-  onOutput: ChildOptions["onOutput"],
+  onPart: (part: Buffer) => Promise<void>,
 ): Promise<void> {
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     chunks.push(chunk);
-    await onOutput?.(chunk);
+    await onPart(chunk);
   }
 }
 

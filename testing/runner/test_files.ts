@@ -6,13 +6,18 @@
  */
 import type { Buffer } from "node:buffer";
 import { relative } from "node:path";
+import process from "node:process";
 import { TIME_FACTOR_VARIABLE } from "../time.ts";
 import { type ChildOptions, runDeno } from "./deno_child.ts";
+import { timeOf } from "./output.ts";
 import { readSummary, type Summary } from "./summary.ts";
 import type { TimeFactor } from "./time_factor.ts";
 
 /** How many files run at a time. Tests mostly wait: eight keep two cores busy. */
 export const JOBS = 8;
+
+/** How long a file may take, times the time factor: a file that never ends would hold the run forever. */
+const FILE_BOUND_MS = (process.env["HOLDFAST_SOAK"] ? 120 : 30) * 60_000;
 
 /** How the tests of a file ended. */
 export interface FileResult {
@@ -35,6 +40,8 @@ export interface FilesOptions extends Pick<ChildOptions, "args" | "cwd" | "signa
   readonly factor: TimeFactor;
   /** Gets each part of the output of `deno test` at once. */
   readonly onOutput?: ((part: Buffer) => Promise<void>) | undefined;
+  /** After how many ms, times the factor, a file is ended and has failed. Half an hour by default, two hours in a soak. */
+  readonly boundMs?: number | undefined;
 }
 
 /**
@@ -66,30 +73,37 @@ export async function runFiles(
 /** Runs a test file. */
 export async function runFile(
   file: string,
-  { args, cwd, signal, filter, factor, onOutput }: FilesOptions,
+  { args, cwd, signal, filter, factor, onOutput, boundMs = FILE_BOUND_MS }: FilesOptions,
 ): Promise<FileResult> {
   await factor.update();
   const startMs = performance.now();
   const { value } = factor;
   const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort("SIGTERM"), boundMs * value);
   const { code, output, errors } = await runDeno({
     args: ["test", "--no-check", ...args, ...filterArgs, file],
     env: { [TIME_FACTOR_VARIABLE]: `${value}` },
-    ...{ cwd, signal, onOutput },
+    ...{ cwd, onOutput },
+    signal: AbortSignal.any([signal, late.signal]),
   });
+  clearTimeout(timer);
+  const failure = late.signal.aborted
+    ? `did not end in ${timeOf(boundMs * value)}`
+    : `exit code ${code}`;
   return {
     file: relative(cwd, file).startsWith("..") ? file : relative(cwd, file),
     seconds: (performance.now() - startMs) / 1_000,
     factor: value,
-    summary: summaryOf(code, output, errors),
+    summary: summaryOf(code, failure, output, errors),
     output: `${output}${errors}`.trimEnd(),
   };
 }
 
-function summaryOf(code: number, output: string, errors: string): Summary {
+function summaryOf(code: number, failure: string, output: string, errors: string): Summary {
   const summary = readSummary(output);
   if (summary !== undefined && (code === 0 || summary.failures.length > 0)) return summary;
-  const text = `exit code ${code}\n${output}${errors}`.trimEnd();
+  const text = `${failure}\n${output}${errors}`.trimEnd();
   return {
     ...{ passed: 0, skipped: 0, skippedNames: [], ...summary },
     failed: Math.max(summary?.failed ?? 0, 1),

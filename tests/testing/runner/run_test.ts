@@ -1,5 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { plant } from "../../../testing/runner/planted.ts";
+import { runFile } from "../../../testing/runner/test_files.ts";
+import type { Failure } from "../../../testing/runner/summary.ts";
+import { TimeFactor } from "../../../testing/runner/time_factor.ts";
 import { isAlive } from "../../../testing/servers/process_checks.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS } from "../../../testing/time.ts";
@@ -82,6 +85,26 @@ Deno.test("deno task test prints a line for each file, its failures in full, and
   assertMatch(lines.at(-2)!, /^Log: /);
   const verbose = await planted.run(["--verbose"], ["a_test.js", "b_test.js"]);
   assertStringIncludes(verbose.lines.join("\n"), "printed by c");
+});
+
+Deno.test("deno task test ends a file that does not end, and names it as failed", async () => {
+  await using planted = await plant({
+    "endless_test.js": `Deno.test("endless", () => {
+      console.log("begun");
+      return new Promise((resolve) => setTimeout(resolve, 600_000));
+    });`,
+  });
+  const { signal } = new AbortController();
+  const options = { args: ["-A"], cwd: planted.folder, signal, filter: undefined };
+  const factor = new TimeFactor();
+  const { file, summary } = await runFile(`${planted.folder}/endless_test.js`, {
+    ...options,
+    ...{ factor, boundMs: 1_000 },
+  });
+  assertEquals([file, summary.failed], ["endless_test.js", 1]);
+  const [{ test, text }] = summary.failures as [Failure];
+  assertEquals(test, undefined, "the file as a whole");
+  assertMatch(text, /^did not end in \d+ s\n/);
 });
 
 Deno.test("deno task test tells tests how late things happen on this machine", async () => {
