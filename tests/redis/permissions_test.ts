@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { TIME_FACTOR_VARIABLE } from "../../testing/time.ts";
+import { LONG_TTL_MS, TIME_FACTOR_VARIABLE } from "../../testing/time.ts";
 
 Deno.test("RedisLock with deno-redis needs no permission but --allow-net for the server", async () => {
   await using server = await startRedis();
@@ -12,7 +12,7 @@ Deno.test("RedisLock with deno-redis needs no permission but --allow-net for the
      import { denoRedis } from ${url("../../redis/clients/deno_redis.ts")};
      import { connectLike } from ${url("../../testing/redis/deno_redis_like.ts")};
      const client = denoRedis(() => connectLike(${JSON.stringify(server.url)}));
-     await using locks = new RedisLock(client, { ttlMs: 1_000 });
+     await using locks = new RedisLock(client, { ttlMs: ${LONG_TTL_MS} });
      console.log(await locks.request("n", (lease) => lease.renew().then(() => "done")));`,
   );
   const allowed = [`--allow-net=127.0.0.1:${server.port}`];
