@@ -22,7 +22,7 @@ import { endIoredis } from "../../testing/redis/clients.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import { ENDING_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 60;
 const WAIT = { retryCount: -1 };
@@ -106,9 +106,13 @@ Deno.test("Redlock.acquire() leaves its lock to expire, and quit() releases what
 Deno.test("Redlock.using() extends the lock, and tells a loss by the signal and the error", () =>
   withClient(async (client, redlock) => {
     const settings = { automaticExtensionThreshold: 100 };
-    const value = await redlock.using(["a"], ENDING_TTL_MS, settings, async (signal, { lock }) => {
-      const endMs = Date.now() + 2 * ENDING_TTL_MS;
-      await waitUntil("the first time is over", () => Date.now() > endMs);
+    const value = await redlock.using(["a"], KEPT_TTL_MS, settings, async (signal, { lock }) => {
+      let leftMs = Infinity;
+      await waitUntil("it is extended", async () => {
+        const beforeMs = leftMs;
+        leftMs = await client.pttl("a");
+        return leftMs > beforeMs;
+      });
       assertEquals([signal.aborted, signal.error], [false, undefined]);
       assertEquals(await client.get("a"), lock.value);
       return "done";
