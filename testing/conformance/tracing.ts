@@ -76,7 +76,9 @@ export function tracingSuite(harness: Harness): void {
       using events = traceEvents();
       assertEquals(await lock.tryAcquire("n"), null);
       await assertRejects(() => lock.acquire("n", { waitMs: SHORT_MS }), LockTimeoutError);
-      assertEquals(events.order(), ["acquire", "wait", "acquire"]);
+      // On a late machine the call has been blocked for 100 ms before it ends.
+      const ends = events.order().filter((each) => each !== "blocked");
+      assertEquals(ends, ["acquire", "wait", "acquire"]);
       const [busy, failed] = events.of("acquire");
       assertEquals([busy!.method, busy!.result], ["tryAcquire", "busy"]);
       assert(failed!.error instanceof LockTimeoutError);
