@@ -82,7 +82,7 @@ Deno.test("ask.lua and steal.lua do nothing after their time limit", async () =>
     assertEquals(state, late ? TOO_LATE : GRANTED);
     assert(Math.abs(serverMs! - Date.now()) < 60_000);
     await redis.command("DEL", LOCK, TOKEN);
-    const [stolen] = await redis.run(STEAL, valueOf("a"), 1_000, notAfterMs, "x");
+    const [stolen] = await redis.run(STEAL, valueOf("a"), 60_000, notAfterMs, "x");
     assertEquals(stolen, late ? TOO_LATE : GRANTED);
     assertEquals(await redis.command("EXISTS", LOCK), late ? 0 : 1);
     await redis.command("DEL", LOCK, TOKEN);
@@ -226,12 +226,14 @@ Deno.test("ask.lua puts waiters with earlier tickets ahead of new ones when the 
 Deno.test("ask.lua and steal.lua refuse an owner value while it has a tombstone", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
-  assertEquals(await redis.leave("a", 200), DONE);
+  assertEquals(await redis.leave("a", 60_000), DONE);
   assertEquals((await redis.ask({ owner: "a" }))[0], OWNER_HAS_LEFT);
   assertEquals((await redis.run(STEAL, valueOf("a"), 1_000, 0, "x"))[0], OWNER_HAS_LEFT);
   assertEquals(await redis.holder(), null);
-  await waitUntil("it is forgotten", async () => (await redis.ask({ owner: "a" }))[0] === GRANTED);
-  assertEquals(await redis.leave("a", 60_000), DONE);
+  await redis.ask({ owner: "b" });
+  assertEquals(await redis.leave("b", 1), DONE);
+  await waitUntil("it is forgotten", async () => (await redis.ask({ owner: "b" }))[0] === GRANTED);
+  assertEquals(await redis.leave("b"), DONE);
   assertEquals(
     (await redis.ask({ owner: "a", nonce: FIRST_NONCE }))[0],
     GRANTED,
@@ -402,7 +404,7 @@ Deno.test("ask.lua returns all waiters of a parked inbox to their places when on
 Deno.test("leave.lua says whether an earlier copy of it has written a tombstone", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
-  const send = () => redis.run(LEAVE, valueOf("a"), 1_000, "handoff");
+  const send = () => redis.run(LEAVE, valueOf("a"), 60_000, "handoff");
   assertEquals(await send(), [DONE, NOTIFIED, FINISHED]);
   assertEquals(await send(), [GONE, NOTIFIED, FINISHED, HAS_LEFT_BEFORE]);
   await redis.ask({ owner: "b" });
