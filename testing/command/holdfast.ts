@@ -53,16 +53,19 @@ export interface RunningCommand {
   readonly holdfast: SpawnedProcess;
   /** The process id that the command has printed first. */
   readonly pid: number;
-  /** What the command has printed. */
+  /** What the command has printed: all of it once `closed` has resolved, which may be after the process's end. */
   output(): string;
+  readonly closed: Promise<void>;
 }
 
 /** Waits until the command of a process has printed its process id. */
 export async function printedPid(holdfast: SpawnedProcess): Promise<RunningCommand> {
   let output = "";
-  holdfast.stdout!.setEncoding("utf8").on("data", (chunk: string) => output += chunk);
+  const stdout = holdfast.stdout!.setEncoding("utf8");
+  const closed = new Promise<void>((resolve) => stdout.once("close", resolve));
+  stdout.on("data", (chunk: string) => output += chunk);
   await waitUntil("the command runs", () => output.includes("\n"));
-  return { holdfast, pid: Number(output.split("\n")[0]), output: () => output };
+  return { holdfast, pid: Number(output.split("\n")[0]), output: () => output, closed };
 }
 
 /** Starts it with a command that prints its process id first. */

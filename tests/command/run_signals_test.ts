@@ -62,7 +62,7 @@ async function startContainer(url: string, options: string[], ...command: string
   });
   const started = await printedPid(unshare);
   const first = readFileSync(`/proc/${unshare.pid}/task/${unshare.pid}/children`, "utf8");
-  return { unshare, output: started.output, first: Number(first) };
+  return { ...started, unshare, first: Number(first) };
 }
 
 /** The children of a process that have ended, and that it has not asked for. */
@@ -85,9 +85,10 @@ function inContainer(what: string, fn: () => Promise<void>): void {
 
 inContainer("it passes TERM on, and ends", async () => {
   await using files = await fileUrl();
-  const { unshare, output, first } = await startContainer(files.url, [], ...OBEDIENT);
+  const { unshare, output, closed, first } = await startContainer(files.url, [], ...OBEDIENT);
   process.kill(first, "SIGTERM");
   assertEquals((await unshare.ended).code, 0);
+  await closed;
   assert(output().endsWith("\ngot TERM\n"), output());
 });
 

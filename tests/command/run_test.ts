@@ -14,7 +14,7 @@ import {
 import { lockOn } from "../../testing/command/redis_locks.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS } from "../../testing/time.ts";
+import { KEPT_TTL_MS, scaled } from "../../testing/time.ts";
 
 Deno.test("holdfast run: exits as its command, which gets the name and the token", async () => {
   await using files = await fileUrl();
@@ -61,7 +61,7 @@ Deno.test("holdfast run: the lock is held until all processes of a command that 
   // The leader ends by the signal; its child ignores it.
   const script = "(trap '' TERM; while :; do sleep 0.1; done) & echo $!; wait";
   for (const told of ["by a signal", "by a loss"]) {
-    const args = ["run", "--ttl", `${ENDING_TTL_MS}ms`, "--kill-after", "300ms", "a", "--"];
+    const args = ["run", "--ttl", `${KEPT_TTL_MS}ms`, "--kill-after", "300ms", "a", "--"];
     const { holdfast, pid } = await startCommand([...args, "sh", "-c", script], server.url);
     const next = mine.locks.acquire("a");
     await waitUntil(
@@ -100,9 +100,10 @@ Deno.test("holdfast run: a signal ends its wait, and nothing stays in the queue"
 
 Deno.test("holdfast run: a lease that is renewed never ends the command, however short it is", async () => {
   await using server = await startRedis();
-  const ttl = `${ENDING_TTL_MS}ms`;
-  const sleeps = ["sh", "-c", `sleep ${2 * ENDING_TTL_MS / 1_000}`];
-  // Shorter than the time that a command has by default after TERM.
+  // A renewal is due when less is left than the 2 s that a command has by default after TERM.
+  const ttlMs = scaled(2_800);
+  const ttl = `${ttlMs}ms`;
+  const sleeps = ["sh", "-c", `sleep ${1.2 * ttlMs / 1_000}`];
   assertEquals(
     (await finishHoldfast(["run", "--ttl", ttl, "a", "--", ...sleeps], server.url)).code,
     0,
@@ -116,11 +117,16 @@ Deno.test("holdfast run: a lease that is renewed never ends the command, however
 Deno.test("holdfast run: after a steal the command is told at once, and killed a little later", async () => {
   await using server = await startRedis();
   await using mine = await lockOn(server);
-  const { holdfast, output } = await startCommand(["run", "a", "--", ...OBEDIENT], server.url);
+  const ttl = `${KEPT_TTL_MS}ms`;
+  const { holdfast, output, closed } = await startCommand(
+    ["run", "--ttl", ttl, "a", "--", ...OBEDIENT],
+    server.url,
+  );
   const ended = await mine.locks.request("a", { steal: true }, () => holdfast.ended);
   assertEquals(ended.code, 76);
+  await closed;
   assertMatch(output(), /got TERM/);
-  const args = ["run", "--kill-after", "10ms", "--ttl", "10s", "a", "--", ...STUBBORN];
+  const args = ["run", "--kill-after", "10ms", "--ttl", ttl, "a", "--", ...STUBBORN];
   const stubborn = await startCommand(args, server.url);
   const killed = await mine.locks.request("a", { steal: true }, () => stubborn.holdfast.ended);
   assertEquals(killed.code, 76);
