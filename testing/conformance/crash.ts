@@ -9,8 +9,8 @@ import { startContender } from "./process.ts";
 import { within } from "./bounds.ts";
 import { ENDING_TTL_MS, LONG_TTL_MS, scaled, SHORT_DISPOSAL_MS } from "../time.ts";
 
-/** The TTL of a holder that is killed: the others wait for its end. */
-const KILLED_TTL_MS = scaled(1_500);
+/** The TTL of a holder that is killed: the others wait for its end, but it must not end before that. */
+const KILLED_TTL_MS = scaled(2_000);
 
 /** Registers the behaviours. */
 export function crashSuite(harness: Harness): void {

@@ -11,13 +11,13 @@ import { waitUntil } from "../servers/wait.ts";
 import { ENDING_TTL_MS, scaled } from "../time.ts";
 
 /** The TTL of a lease that is renewed again and again: short, as the test outlasts it. */
-const RENEWED_TTL_MS = scaled(1_200);
+const RENEWED_TTL_MS = scaled(2_000);
 /** The TTL of a lease that ends in any case. */
 const SHORT_TTL_MS = scaled(400);
 /** A client whose next renewal, which finds a loss, comes soon. */
 const TOLD = { ttlMs: ENDING_TTL_MS };
-/** One renewal in each third of a TTL: four of them are in the second TTL. */
-const RENEWALS = 4;
+/** One renewal in each third of a TTL: the last of them is in the second TTL. */
+const RENEWALS = 3;
 
 /** Registers the behaviours. */
 export function lossSuite(harness: Harness): void {

@@ -8,7 +8,6 @@ import { type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { aborted, within } from "./bounds.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { ENDING_TTL_MS } from "../time.ts";
 
 async function refusal(promise: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => promise, DOMException)).name;
@@ -55,7 +54,7 @@ export function requestSuite(harness: Harness): void {
     harness,
     "request() with steal takes the lock away, or rejects with NotSupportedError",
     async (arena) => {
-      const [a, b] = [await arena.client({ ttlMs: ENDING_TTL_MS }), await arena.client()];
+      const [a, b] = [await arena.client(), await arena.client()];
       const victim = await a.acquire("n");
       const { signal } = victim;
       if (!harness.capabilities.steal) {
