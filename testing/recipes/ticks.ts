@@ -28,7 +28,7 @@ export const KILLS = 100;
 const PROCESSES = IS_SOAK ? 20 : 3;
 const CLOCK_MS = IS_SOAK ? 2_000 : 20;
 const START_MS = scaled(IS_SOAK ? 20_000 : 2_000);
-const SMALL = { ...{ everyMs: scaled(500), keepMs: scaled(250), jobs: 1, jobMs: 100 }, ticks: 4 };
+const SMALL = { ...{ everyMs: scaled(1_000), keepMs: scaled(600), jobs: 1, jobMs: 100 }, ticks: 3 };
 const LARGE = { keepMs: 8_000, jobMs: 3_000, blockPart: 0.1, blockMs: 1_000, ticks: 1_000 };
 
 /**
