@@ -6,6 +6,7 @@ import { linesOf } from "../../testing/processes/child.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 const SCRIPT = fileURLToPath(new URL("lock_service.sh", EXAMPLES));
@@ -85,7 +86,8 @@ Deno.test({
     const { code: readCode, text: read } = await resultOf(reader);
     assertEquals([readCode, read], [0, "from the pipe"]);
     // The first holder outlasts its TTL, the second waits, the third gives up at once.
-    const held = { LOCK_TTL_MS: "1500" };
+    const ttlMs = scaled(3_000); // each renewal starts a process
+    const held = { LOCK_TTL_MS: String(ttlMs) };
     const long = script(url, ["sleep", "60"], held);
     await waitUntil("the command runs", async () => (await queue()).held);
     const third = await resultOf(script(url, ["echo", "no"], { LOCK_WAIT_MS: "0" }));
@@ -96,7 +98,7 @@ Deno.test({
     await waitUntil("it waits", async () => (await queue()).waiterCount === 1);
     const before = BigInt((await queue()).fencingToken);
     const startMs = performance.now();
-    await waitUntil("a TTL is over", () => performance.now() - startMs > 1_800);
+    await waitUntil("a TTL is over", () => performance.now() - startMs > 1.2 * ttlMs);
     assertEquals((await queue()).waiterCount, 1, "it was renewed, so the second still waits");
     long.kill("SIGTERM"); // the trap gives the lock back
     assertEquals((await resultOf(long)).code, 143);

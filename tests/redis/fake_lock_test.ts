@@ -10,8 +10,8 @@ import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { scaled } from "../../testing/time.ts";
 
-/** The holder learns of most losses by a renewal, after a third of it. */
-const TTL_MS = scaled(900);
+/** The holder learns of most losses by a renewal, after a third of it; of an outage, when it has passed. */
+const TTL_MS = scaled(2_500);
 const MAX_HOLD_MS = 50;
 
 /** How a lease is lost with each reason on Redis. */
@@ -49,7 +49,7 @@ for (const [reason, lose] of Object.entries(LOSSES)) {
     const { client, close } = await openRedisClient("node-redis", url);
     let real: unknown[];
     {
-      await using lock = new RedisLock(client, { ttlMs: TTL_MS, disposeTimeoutMs: TTL_MS });
+      await using lock = new RedisLock(client, { ttlMs: TTL_MS, disposeTimeoutMs: scaled(900) });
       real = await lossTrace(lock, (lease) => lose({ server, proxy, lock }, lease), maxHoldMs);
       proxy.cutAll();
     }

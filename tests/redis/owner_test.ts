@@ -7,7 +7,7 @@ import type { RedisLock } from "../../redis/mod.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { atOnce, play } from "../../testing/redis/race_stage.ts";
-import { ENDING_TTL_MS, KEPT_TTL_MS } from "../../testing/time.ts";
+import { KEPT_TTL_MS } from "../../testing/time.ts";
 
 const OWNER = { ownerId: "job-7" };
 /** Shorter than `commandTimeoutMs`, after which the renewal would be sent again. */
@@ -15,7 +15,7 @@ const MAX_HOLD_MS = 300;
 
 Deno.test("Lease.release() that is retried keeps a later lease of the same owner id", () =>
   play(async ({ lock, gates }) => {
-    const first = await lock.acquire("n", { ...OWNER, ttlMs: ENDING_TTL_MS });
+    const first = await lock.acquire("n", { ...OWNER, ttlMs: KEPT_TTL_MS });
     const gate = new Gate();
     gates.onRequest = gate.first("leave");
     const released = first.release();

@@ -120,7 +120,7 @@ Deno.test("Redlock.using() extends the lock, and tells a loss by the signal and 
     assertEquals([value, await client.exists("a")], ["done", 0]);
     let reason: unknown;
     const [, vote] = await votes(() =>
-      redlock.using(["a"], ENDING_TTL_MS, settings, async (signal) => {
+      redlock.using(["a"], ttlMs, async (signal) => {
         await client.del("a");
         await waitUntil("the signal has aborted", () => signal.aborted);
         reason = signal.error;
@@ -317,7 +317,7 @@ Deno.test("Redlock.release() of another object frees what is left of a lock", ()
 Deno.test("Redlock.acquire() of a lock that was waited for does not count the wait", () =>
   withClient(async (client, redlock) => {
     await client.set("a", "foreign", "PX", 2 * ENDING_TTL_MS);
-    const lock = await redlock.acquire(["a"], ENDING_TTL_MS, WAIT);
+    const lock = await redlock.acquire(["a"], scaled(1_800), WAIT);
     assert(lock.expiration > Date.now());
     await lock.release();
   }));
