@@ -4,7 +4,6 @@ import { lockKeys } from "../../redis/protocol/keys.ts";
 import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS, scaled } from "../../testing/time.ts";
 import {
   type Instance,
   type LockForm,
@@ -12,10 +11,11 @@ import {
   startInstance,
   untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
-import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
-const TTL_MS = ENDING_TTL_MS;
+/** The leases are kept until their instance is frozen or killed, and their end is awaited. */
+const TTL_MS = scaled(2_000);
 
 function placeOn(redis: RedisServer, client: RedisClientName = "node-redis"): LockPlace {
   return { strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: TTL_MS };
@@ -74,8 +74,9 @@ Deno.test("lambdaLock() loses the lease, and fenced writes fail, when its instan
 });
 
 Deno.test("lambdaLock() works again when its instance was frozen between invocations and lost its connections", async () => {
-  for (const client of ["node-redis", "ioredis"] as const) {
-    await Promise.all(FORMS.map(async (form) => {
+  const clients = ["node-redis", "ioredis"] as const;
+  await Promise.all(clients.flatMap((client) => {
+    return FORMS.map(async (form) => {
       await using redis = await startRedis();
       await using frozen = await startInstance(placeOn(redis, client), form);
       await using other = await startInstance(placeOn(redis), form);
@@ -104,8 +105,8 @@ Deno.test("lambdaLock() works again when its instance was frozen between invocat
       assert((await meanwhile.reply).ok);
       assertEquals(await holderOf(redis, key), null);
       assertEquals([await frozen.finish(), await other.finish()], [0, 0]);
-    }));
-  }
+    });
+  }));
 });
 
 Deno.test("lambdaLock() lets the lock of a killed instance expire before its invocation would have timed out", async () => {
@@ -113,9 +114,9 @@ Deno.test("lambdaLock() lets the lock of a killed instance expire before its inv
   await Promise.all(FORMS.map(async (form) => {
     await using killed = await startInstance(placeOn(redis), form);
     await using other = await startInstance(placeOn(redis), form);
-    const first = await work(killed, form, "first", scaled(4_000));
+    const first = await work(killed, form, "first", scaled(8_000));
     const next = other.invoke({ key: form, options: { waitMs: CONDITION_BOUND_MS } });
-    await untilRenewed(redis, `l:${form}`, 4);
+    await untilRenewed(redis, `l:${form}`, 3);
     killed.kill("SIGKILL");
     const remainingMs = first.killedAtMs - Date.now();
     const leftMs = Number(await redis.command("PTTL", `l:${form}`));
