@@ -7,15 +7,12 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
 import { within } from "./bounds.ts";
-import { ENDING_TTL_MS, LONG_TTL_MS, scaled, SHORT_DISPOSAL_MS } from "../time.ts";
-
-/** The TTL of a holder that is killed: the others wait for its end, but it must not end before that. */
-const KILLED_TTL_MS = scaled(2_000);
+import { ENDING_TTL_MS, FAULT_TTL_MS, LONG_TTL_MS, SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** Registers the behaviours. */
 export function crashSuite(harness: Harness): void {
   behaviour(harness, "acquire() gets the lock after its holder was killed", async (arena) => {
-    const spec = arena.spec({ ttlMs: KILLED_TTL_MS });
+    const spec = arena.spec({ ttlMs: FAULT_TTL_MS });
     const lock = await arena.client();
     await using holder = startContender(spec, { do: "hold", name: "n" });
     const line = await within("the other process holds the lock", holder.line());

@@ -15,7 +15,7 @@ import type {
 import { LockTimeoutError } from "../../mod.ts";
 import { randomFrom } from "../processes/random.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { scaled } from "../time.ts";
+import { FAULT_TTL_MS } from "../time.ts";
 import { aborted, within } from "./bounds.ts";
 import { type Arena, behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
@@ -306,8 +306,7 @@ function ends(harness: Harness): void {
     harness,
     "request() with steal takes the lock away from all shared holders",
     async (arena) => {
-      // The victims must last until they are robbed, and all of the TTL passes until nothing is left.
-      const [a, b] = [await arena.client({ ttlMs: scaled(2_000) }), await arena.client()];
+      const [a, b] = [await arena.client({ ttlMs: FAULT_TTL_MS }), await arena.client()];
       const victims = [await a.acquire("n", SHARED), await a.acquire("n", SHARED)];
       const signals = victims.map(({ signal }) => signal);
       await b.request("n", { steal: true }, async (thief) => {

@@ -288,7 +288,7 @@ function stealing(harness: Harness): void {
     harness,
     "webLocks().request() rejects with an AbortError when its lock is stolen, also if its callback never settles",
     async (arena) => {
-      const locks = webLocks(await arena.client({ ttlMs: ENDING_TTL_MS }));
+      const locks = webLocks(await arena.client());
       const never = Promise.withResolvers<never>().promise;
       const inside = Promise.withResolvers<void>();
       const victim = locks.request("n", () => {

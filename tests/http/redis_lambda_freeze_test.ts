@@ -11,11 +11,10 @@ import {
   startInstance,
   untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
-import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, FAULT_TTL_MS, scaled } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
-/** The leases are kept until their instance is frozen or killed, and their end is awaited. */
-const TTL_MS = scaled(2_000);
+const TTL_MS = FAULT_TTL_MS;
 
 function placeOn(redis: RedisServer, client: RedisClientName = "node-redis"): LockPlace {
   return { strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: TTL_MS };

@@ -8,15 +8,12 @@ import { recipes } from "../../testing/recipes/suite.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
-import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import { FAULT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 recipes(redisHarness("node-redis"));
 
-/** The leases are kept until a fault ends them, and each is awaited. */
-const TTL_MS = scaled(2_500);
-
 function specOf(url: string, label?: string) {
-  const { ttlMs, keyPrefix } = { ttlMs: TTL_MS, keyPrefix: "lock:" };
+  const { ttlMs, keyPrefix } = { ttlMs: FAULT_TTL_MS, keyPrefix: "lock:" };
   return { strategy: "redis", client: "node-redis", url, keyPrefix, ttlMs, label } as const;
 }
 

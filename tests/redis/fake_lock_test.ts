@@ -8,10 +8,8 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { scaled } from "../../testing/time.ts";
+import { FAULT_TTL_MS, scaled } from "../../testing/time.ts";
 
-/** The holder learns of most losses by a renewal, after a third of it; of an outage, when it has passed. */
-const TTL_MS = scaled(2_500);
 const MAX_HOLD_MS = 50;
 
 /** How a lease is lost with each reason on Redis. */
@@ -49,7 +47,10 @@ for (const [reason, lose] of Object.entries(LOSSES)) {
     const { client, close } = await openRedisClient("node-redis", url);
     let real: unknown[];
     {
-      await using lock = new RedisLock(client, { ttlMs: TTL_MS, disposeTimeoutMs: scaled(900) });
+      await using lock = new RedisLock(client, {
+        ttlMs: FAULT_TTL_MS,
+        disposeTimeoutMs: scaled(900),
+      });
       real = await lossTrace(lock, (lease) => lose({ server, proxy, lock }, lease), maxHoldMs);
       proxy.cutAll();
     }

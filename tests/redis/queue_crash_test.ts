@@ -14,7 +14,7 @@ import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { median, say } from "../../testing/processes/figures.ts";
 import { listeners, nothingLasts, provenInboxes } from "../../testing/redis/traces.ts";
 import { overlaps, startWorker, type Worker } from "../../testing/processes/workers.ts";
-import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import { FAULT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 9 : 3;
@@ -198,7 +198,7 @@ Deno.test("RedisLock waits for one claim in all when the first 100 waiters polle
 
 /** Kills a holder. Returns how long after the end of its key the first waiter held the lock. */
 async function killHolder(server: RedisServer): Promise<number> {
-  const ttlMs = scaled(2_500); // it must not end before its holder
+  const ttlMs = FAULT_TTL_MS;
   await using scene = await open(server, { waiters: 1, ttlMs, holdMs: 600_000 });
   const { lock } = lockKeys("lock:", scene.name);
   await waitUntil("it is held", async () => await server.command("EXISTS", lock) === 1);
