@@ -22,7 +22,13 @@ import { endIoredis } from "../../testing/redis/clients.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import {
+  ENDING_TTL_MS,
+  FAULT_TTL_MS,
+  KEPT_TTL_MS,
+  LONG_TTL_MS,
+  scaled,
+} from "../../testing/time.ts";
 
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 60;
 const WAIT = { retryCount: -1 };
@@ -120,7 +126,7 @@ Deno.test("Redlock.using() extends the lock, and tells a loss by the signal and 
     assertEquals([value, await client.exists("a")], ["done", 0]);
     let reason: unknown;
     const [, vote] = await votes(() =>
-      redlock.using(["a"], ttlMs, async (signal) => {
+      redlock.using(["a"], FAULT_TTL_MS, async (signal) => {
         await client.del("a");
         await waitUntil("the signal has aborted", () => signal.aborted);
         reason = signal.error;
