@@ -31,8 +31,8 @@ const ANY_READER_IS_FIRST: Mutant["changes"] = [[
   "queue.recordFirst(this.#znode);",
 ], [
   "zookeeper/acquisition.ts",
-  "if (ahead === 0) znode.queue.recordFirst(znode);\n      if (blockers === 0) return true;\n      this",
-  "if (blockers === 0) {\n        znode.queue.recordFirst(znode);\n        return true;\n      }\n      this",
+  "if (ahead === 0) znode.queue.recordFirst(znode);\n      if (blockers === 0) return;\n      this",
+  "if (blockers === 0) {\n        znode.queue.recordFirst(znode);\n        return;\n      }\n      this",
 ]];
 
 /** The bugs. Each must be found within a minute. */
