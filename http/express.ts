@@ -156,33 +156,36 @@ export function expressLock<
   const settings = readOptions("expressLock()", options, MIDDLEWARE_OPTIONS);
   return function expressLock(req, res, next) {
     if (settings.unlockedMethods.includes(req.method)) return next();
-    lockRequest(lock, settings, req as Request, res).then((mayRun) => mayRun && next(), next);
+    lockRequest(lock, settings, req as Request, res).then((mayRun) => mayRun() && next(), next);
   };
 }
 
-/** Acquires the lock, or answers the request. Resolves with whether the handler may run. */
+const ALWAYS = () => true;
+const NEVER = () => false;
+
+/** Acquires the lock, or answers the request. Resolves with what says whether the handler may run now. */
 async function lockRequest<Request>(
   lock: DistributedLock,
   settings: MiddlewareSettings<[req: Request]>,
   req: Request,
   res: ShieldedResponse,
-): Promise<boolean> {
+): Promise<() => boolean> {
   const key = await keyOf(settings.key, req);
-  if (key === null) return true;
+  if (key === null) return ALWAYS;
   const shield = shieldOf(res);
   const locked = new LockedResponse(res, shield.destroy);
   const requester = { leases: leasesOf(res), abandoned: locked.abandoned };
   const acquired = await acquireForRequest(lock, key, settings, requester);
-  if (acquired.state === "unlocked") return true;
-  if (acquired.state === "gone") res.statusCode = CLIENT_GONE;
+  if (acquired.state === "unlocked") return ALWAYS;
+  if (acquired.state === "gone" && !locked.hasBegun) res.statusCode = CLIENT_GONE;
   if (acquired.state === "failed") res.end(writeProblem(res, acquired.problem) as never);
-  if (acquired.state !== "held") return false;
+  if (acquired.state !== "held") return NEVER;
   const { lease } = acquired;
-  if (!holdUntilEnd(lease, res, shield, locked, settings)) return false;
+  if (!holdUntilEnd(lease, res, shield, locked, settings)) return NEVER;
   (res as ShieldedResponse & { locals: ExpressLockLocals }).locals.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) res.setHeader(fencingHeader, String(lease.fencingToken));
-  return true;
+  return () => locked.startHandler();
 }
 
 /**
@@ -233,7 +236,6 @@ function holdUntilEnd(
     return response;
   };
   shield.add(locked);
-  locked.hold(lease, settings, true, { onLeaseLost: () => answerLoss(lease.signal.reason) });
-  if (isLost) locked.handlerEnded();
+  locked.hold(lease, settings, { onLeaseLost: () => answerLoss(lease.signal.reason) });
   return !isLost;
 }

@@ -138,8 +138,9 @@ export function koaLock<Context extends KoaContext = KoaContext>(
     const requester = { leases: leasesOf(ctx.res), abandoned: locked.abandoned };
     const acquired = await acquireForRequest(lock, key, settings, requester);
     if (acquired.state === "failed") writeProblem(ctx, acquired.problem);
-    else if (acquired.state === "gone") ctx.status = CLIENT_GONE;
-    else if (acquired.state === "unlocked") await next();
+    else if (acquired.state === "gone") {
+      if (!locked.hasBegun) ctx.status = CLIENT_GONE;
+    } else if (acquired.state === "unlocked") await next();
     else await runLocked(acquired.lease, ctx, next, locked, settings);
   };
 }
@@ -160,12 +161,13 @@ async function runLocked(
     report(settings, error);
     if (!locked.hasBegun && ctx.respond !== false) writeProblem(ctx, leaseLost());
   };
-  locked.hold(lease, settings, true, {
+  locked.hold(lease, settings, {
     onLeaseLost(isHandlerRunning) {
       if (ctx.respond === false) locked.breakOff(); // Koa would not send our 503
       else if (!isHandlerRunning) answerLoss(lease.signal.reason);
     },
   });
+  if (!locked.startHandler()) return;
   const run = async () => {
     try {
       await next();

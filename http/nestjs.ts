@@ -155,7 +155,9 @@ export class LockInterceptor {
     const requester = { leases: leasesOf(response), abandoned: locked.abandoned };
     const acquired = await acquireForRequest(this.#lock, key, settings, requester);
     if (acquired.state === "unlocked") return next.handle();
-    if (acquired.state === "gone") throw new HttpException("The client has left", CLIENT_GONE);
+    if (acquired.state === "gone") {
+      throw new HttpException("Nobody awaits the response", CLIENT_GONE);
+    }
     if (acquired.state === "failed") throw exceptionOf(acquired.problem, platform, acquired.cause);
     const { lease } = acquired;
     leases.set(request, lease);

@@ -67,22 +67,22 @@ export class LockedCall implements LossListener {
       if (this.#state === "lost") shield.answered();
       return end.apply(response, args);
     };
-    locked.hold(lease, settings, false, this);
+    locked.hold(lease, settings, this);
   }
 
   /**
-   * Calls the handler and passes on its results.
+   * Calls the handler and passes on its results. If the handler must not run, that is an error, which nobody
+   * sees if the response is over.
    *
    * @returns A function to call when nobody wants them any more.
    */
   run(source: ResultSource, observer: ResultObserver): () => void {
-    if (this.#state !== "waiting") {
+    if (this.#state !== "waiting" || !this.#locked.startHandler()) {
       observer.error(this.#lossError());
       return () => {};
     }
     this.#state = "running";
     this.#observer = observer;
-    this.#locked.handlerStarted();
     const subscription = source.subscribe({
       next: (value) => {
         this.#hasResult = true;

@@ -5,6 +5,8 @@
  * The response is over when `end()` is called, or when the client disconnects. The lock is released once,
  * when the response is over *and* no handler runs:
  *
+ * - If the response is over while the request waits for its lock, it need not wait any longer (`abandoned`).
+ * - If it is over before the handler starts, the lock is released, and `startHandler()` refuses.
  * - If the handler has ended before, `end()` releases the lock, and the last bytes wait for that (1 s at
  *   most).
  * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait, except
@@ -45,7 +47,10 @@ export class LockedResponse {
   readonly #response: NodeResponse;
   readonly #closeConnection: () => unknown;
   readonly #abandoned = new AbortController();
-  /** Aborts if the client disconnects before the response ends. */
+  /**
+   * Aborts if nobody awaits the handler's response any more: the client has disconnected before the response
+   * ended, or the request was answered before it held the lock, by a time limit for instance.
+   */
   readonly abandoned: AbortSignal = this.#abandoned.signal;
   /**
    * - `"open"`: the response has not ended, and the client is connected;
@@ -89,34 +94,34 @@ export class LockedResponse {
     if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
   }
 
-  /** True once it is too late to send another response: headers were sent, or a stream is piped in. */
+  /** True once it is too late to send another response: it has ended, headers were sent, or a stream is piped in. */
   get hasBegun(): boolean {
+    if (this.#state === "delayed" || this.#state === "complete") return true;
     return this.#isPiped || this.#isWritten || this.#response.headersSent;
   }
 
   /**
-   * Holds the lock from now on.
+   * Holds the lock from now on. The handler must not run before `startHandler()` has returned true.
    *
-   * @param isHandlerRunning True if the handler runs already. Otherwise `handlerStarted()` says so
-   * later, or no handler runs at all because the request is answered before it.
    * @param listener Notified at once if the lease is lost already.
    */
-  hold(
-    lease: Lease,
-    settings: HoldSettings,
-    isHandlerRunning: boolean,
-    listener: LossListener,
-  ): void {
+  hold(lease: Lease, settings: HoldSettings, listener: LossListener): void {
     const { signal } = lease;
     this.#held = { lease, signal, settings, listener };
-    this.#isHandlerRunning = isHandlerRunning;
-    if (this.#state !== "open" && !isHandlerRunning) this.#release();
+    if (this.#state !== "open") this.#release();
     if (signal.aborted) this.#onLost();
     else signal.addEventListener("abort", this.#onLost);
   }
 
-  handlerStarted(): void {
-    if (this.#released === null) this.#isHandlerRunning = true;
+  /**
+   * Asks to start the handler. The lock is then held until `handlerEnded()`.
+   *
+   * @returns False if the handler must not run: the response is over, so the lock was released; or the
+   * lease is lost, of which the listener was notified.
+   */
+  startHandler(): boolean {
+    if (this.#released !== null || this.#held!.lease.signal.aborted) return false;
+    return this.#isHandlerRunning = true;
   }
 
   handlerEnded(): void {
@@ -145,10 +150,14 @@ export class LockedResponse {
   #delayEnd(): Promise<unknown> | null {
     if (this.#state !== "open") return null;
     this.#state = "ending";
+    if (this.#held === null) {
+      this.#abandoned.abort(new DOMException("The request is answered already", "AbortError"));
+      return null;
+    }
     // Reading the signal reads the clock: a lease that has expired is lost now, even if no timer has
     // fired yet. Then the response is broken off, as it is too late for another one.
-    void this.#held?.lease.signal;
-    if (this.#held !== null && !this.#isHandlerRunning) return this.#release();
+    void this.#held.lease.signal;
+    if (!this.#isHandlerRunning) return this.#release();
     return this.hasBegun && this.#endCallbacks.length > 0 ? this.#awaitHandler() : null;
   }
 

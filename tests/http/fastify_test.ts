@@ -202,6 +202,36 @@ Deno.test("fastifyLock() sets status 499 when a waiting client disconnects", () 
     assertEquals(statuses, [499]);
   }, { waitMs: CONDITION_BOUND_MS }));
 
+Deno.test("fastifyLock() never runs the handler of a client that disconnects in a hook between the lock and it", () =>
+  withApp(async (app, locks) => {
+    const [inHook, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let handled = 0;
+    const statuses: number[] = [];
+    // Hooks of routes that are added after those of fastifyLock().
+    app.addHook("onRoute", (route) => {
+      const wait = async () => (inHook.resolve(), await gate.promise);
+      route.preHandler = [route.preHandler ?? [], wait].flat();
+    });
+    // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
+    app.addHook("onSend", async (_request, reply, payload) => {
+      statuses.push(reply.statusCode);
+      return payload;
+    });
+    app.get("/", CONFIG, () => `${++handled}`);
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    const controller = new AbortController();
+    const asking = ask(url, { signal: controller.signal });
+    await inHook.promise;
+    assertEquals(await isHeld(locks), true);
+    controller.abort();
+    await assertRejects(() => asking);
+    await waitUntil("the lock is free", async () => !await isHeld(locks));
+    gate.resolve();
+    await waitUntil("it is answered", () => statuses.length === 1);
+    assertEquals([statuses, handled], [[499], 0]);
+    assertEquals(await ask(url), [200, "1"]);
+  }));
+
 Deno.test("fastifyLock() acquires the lock once for an automatic HEAD route that is to be locked", () =>
   withApp(async (app, locks) => {
     const leases: (Lease | null)[] = [];

@@ -49,7 +49,8 @@ async function open(
   const listener: LossListener = { onLeaseLost: (isRunning) => void losses.push(isRunning) };
   const locked = new LockedResponse(response);
   const settings = readOptions("a test", "key", HANDLER_OPTIONS);
-  locked.hold(lease, settings, isHandlerRunning, listener);
+  locked.hold(lease, settings, listener);
+  if (isHandlerRunning) locked.startHandler();
   const isFree = async () => (await locks.query("key")).holders.length === 0;
   return { response, lease, locked, losses, isFree };
 }
@@ -81,7 +82,7 @@ Deno.test("LockedResponse keeps the lock until the handler ends when the respons
   for (const isGone of [false, true]) {
     await using locks = new MemoryLock();
     const { response, locked, isFree } = await open(locks, false);
-    locked.handlerStarted();
+    assert(locked.startHandler());
     if (isGone) response.close();
     else response.end();
     await turns();
@@ -132,19 +133,19 @@ Deno.test("LockedResponse breaks off a response whose lease has expired when its
   }
 });
 
-Deno.test("LockedResponse releases once, even when a handler starts and ends after that", async () => {
+Deno.test("LockedResponse releases once, and refuses to start a handler after that", async () => {
   await using locks = new MemoryLock();
   const { response, lease, locked, losses } = await open(locks, true);
   response.end();
   locked.handlerEnded();
-  locked.handlerStarted();
+  assert(!locked.startHandler());
   locked.handlerEnded();
   await turns();
   assertEquals(await lease.release(), false);
   assertEquals([response.log, losses], [["end"], []]);
 });
 
-Deno.test("LockedResponse sends the end once, and aborts abandoned only when the client disconnects before", async () => {
+Deno.test("LockedResponse sends the end once, and does not abort abandoned when the client disconnects after", async () => {
   await using locks = new MemoryLock();
   const { response, locked } = await open(locks, false);
   response.end();
@@ -163,7 +164,22 @@ Deno.test("LockedResponse releases at once when the client has disconnected befo
   response.close();
   assert(locked.abandoned.aborted);
   const settings = readOptions("a test", "key", HANDLER_OPTIONS);
-  locked.hold(await locks.acquire("key"), settings, false, { onLeaseLost() {} });
+  locked.hold(await locks.acquire("key"), settings, { onLeaseLost() {} });
+  assert(!locked.startHandler());
   await turns();
   assertEquals((await locks.query("key")).holders, []);
+});
+
+Deno.test("LockedResponse aborts abandoned when the response ends before it holds the lock, and sends that end at once", () => {
+  const response = new FakeResponse();
+  const locked = new LockedResponse(response);
+  response.end();
+  assertEquals([response.log, locked.abandoned.aborted], [["end"], true]);
+});
+
+Deno.test("LockedResponse refuses to start a handler whose lease is lost", async () => {
+  await using locks = new MemoryLock();
+  const { locked, losses } = await open(locks, false);
+  await locks.request("key", { steal: true }, () => {});
+  assertEquals([locked.startHandler(), losses], [false, [false]]);
 });

@@ -26,7 +26,7 @@ import { NestFactory } from "@nestjs/core";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { EventEmitter } from "node:events";
-import { from, interval, map, Observable, take, timeout } from "rxjs";
+import { from, fromEvent, interval, map, Observable, raceWith, take, timeout } from "rxjs";
 import { FileLock } from "../../file/mod.ts";
 import { HeldLease, Lock, LockInterceptor } from "../../http/nestjs.ts";
 import { type Lease, LeaseLostError, MemoryLock } from "../../mod.ts";
@@ -280,6 +280,37 @@ registerTest(
       await untilFree(locks);
       assertEquals(ended, true);
     }
+  },
+);
+
+registerTest(
+  "@Lock() leaves the queue and frees the outer lock when another interceptor answers while it waits",
+  async () => {
+    await using locks = new MemoryLock();
+    let handled = 0;
+    const waitMs = 2 * CONDITION_BOUND_MS;
+    const events = new EventEmitter();
+    const impatient = {
+      intercept: (_context: unknown, next: { handle(): Observable<unknown> }) =>
+        next.handle().pipe(raceWith(fromEvent(events, "answer").pipe(take(1)))),
+    };
+    const outer = new LockInterceptor(locks, { key: "outer", waitMs });
+    const Routes = controllerOf(
+      { a: () => `${++handled}` },
+      UseInterceptors(impatient, outer),
+      Lock({ key: "inner", waitMs }),
+    );
+    await using server = await serveNest(locks, [Routes]);
+    const held = await locks.acquire("inner");
+    const answer = ask(`${server.url}/a`);
+    await waitUntil("it waits", async () => (await locks.query("inner")).waiterCount === 1);
+    events.emit("answer", "too slow");
+    assertEquals(await answer, [200, "too slow"]);
+    await waitUntil("it has left", async () => (await locks.query("inner")).waiterCount === 0);
+    await untilFree(locks, "outer");
+    await held.release();
+    await untilFree(locks, "inner");
+    assertEquals(await ask(`${server.url}/a`), [200, "1"]);
   },
 );
 

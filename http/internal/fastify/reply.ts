@@ -5,7 +5,7 @@
  * @module
  */
 import type { Lease } from "../../../core/contract/distributed_lock.ts";
-import { BODY_HEADERS, leaseLost, type Problem } from "../../shared/problem.ts";
+import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "../../shared/problem.ts";
 import type { NodeResponse } from "../../shared/server.ts";
 import type { LockedResponse, LossListener } from "../node_response.ts";
 import { type HoldSettings, report } from "../options.ts";
@@ -66,17 +66,18 @@ export class LockedReply implements LossListener {
     this.#reply = reply;
     this.#locked = locked;
     this.#settings = settings;
-    locked.hold(lease, settings, false, this);
+    locked.hold(lease, settings, this);
   }
 
   /**
    * Runs the handler. It may answer with `reply.send()` while it runs, with its result, or with
    * `reply.send()` later. Fastify sends the result only if there is no other answer: see
-   * `#endAfterAnswer()`.
+   * `#endAfterAnswer()`. Fastify also calls handlers whose client has left, and whose lock was released then:
+   * they do not run.
    */
   run(handler: () => unknown): unknown {
     const locked = this.#locked;
-    locked.handlerStarted();
+    if (!locked.startHandler()) return answerNobody(this.#reply);
     const untilSent = this.#watchAnswer();
     let result: unknown;
     try {
@@ -171,6 +172,15 @@ export function writeProblem(reply: FastifyLockReply, { status, headers, body }:
   for (const name of BODY_HEADERS) reply.removeHeader(name);
   reply.headers({ ...headers });
   return body;
+}
+
+/** Ends the handling of a request whose answer nobody awaits: the client has left, or has another one. */
+export function answerNobody(reply: FastifyLockReply): FastifyLockReply {
+  if (!reply.sent) {
+    reply.code(CLIENT_GONE);
+    reply.send();
+  }
+  return reply;
 }
 
 /** Sends a problem at once, without hooks. Hijacks the reply, so that a later answer is ignored. */

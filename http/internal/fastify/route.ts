@@ -7,11 +7,11 @@
  */
 import type { DistributedLock, Lease } from "../../../core/contract/distributed_lock.ts";
 import { LockSetupError } from "../../../core/contract/errors.ts";
-import { CLIENT_GONE, leaseLost } from "../../shared/problem.ts";
+import { leaseLost } from "../../shared/problem.ts";
 import { LockedResponse } from "../node_response.ts";
 import { type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
 import { acquireForRequest, discard, keyOf, leasesOf, lossOf } from "../request.ts";
-import { type FastifyLockReply, LockedReply, writeProblem } from "./reply.ts";
+import { answerNobody, type FastifyLockReply, LockedReply, writeProblem } from "./reply.ts";
 
 /** The mark in the config of a route that has our hooks. */
 const WIRED = Symbol("holdfast lock");
@@ -111,10 +111,7 @@ async function lockRequest(
   const requester = { leases: leasesOf(request), abandoned: locked.abandoned };
   const acquired = await acquireForRequest(lock, key, settings, requester);
   if (acquired.state === "unlocked") return undefined;
-  if (acquired.state === "gone") {
-    reply.code(CLIENT_GONE);
-    return reply.send();
-  }
+  if (acquired.state === "gone") return answerNobody(reply);
   if (acquired.state === "failed") return reply.send(writeProblem(reply, acquired.problem));
   const { lease } = acquired;
   request.lease = lease;
