@@ -61,6 +61,10 @@ function honoServer(handle: Handle, options: HoldOptions): Serve {
 
 const LATE_ANSWERS = {
   ...SERVERS,
+  "With a later reply.send(), fastifyLock": (handle: Handle, options: HoldOptions) =>
+    fastify((reply) => void handle().then(() => reply.send("done")), options),
+  "With a later reply.hijack(), fastifyLock": (handle: Handle, options: HoldOptions) =>
+    fastify((reply) => void handle().then(() => void reply.hijack().raw.end("done")), options),
   "With a late answer that cannot be destroyed, fetchLock": undestroyable,
 };
 

@@ -5,6 +5,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { setImmediate as turn } from "node:timers/promises";
 import Fastify, { type FastifyInstance, type FastifyRequest } from "fastify";
+import { FileLock } from "../../file/mod.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
@@ -231,6 +232,30 @@ Deno.test("fastifyLock() never runs the handler of a client that disconnects in 
     assertEquals([statuses, handled], [[499], 0]);
     assertEquals(await ask(url), [200, "1"]);
   }));
+
+Deno.test("fastifyLock() keeps the lock of a handler that will send later, though its first step lost the lease", async () => {
+  const dir = await Deno.makeTempDir();
+  {
+    await using others = new FileLock({ dir });
+    const lock = new FileLock({ dir, disposeTimeoutMs: CONDITION_BOUND_MS });
+    const app = Fastify({ forceCloseConnections: true });
+    await app.register(fastifyLock, { lock });
+    const gate = Promise.withResolvers<void>();
+    let disposed: PromiseLike<void> | undefined;
+    app.get("/", CONFIG, (_request, reply) => {
+      disposed = lock[Symbol.asyncDispose]();
+      void gate.promise.then(() => reply.send("done"));
+    });
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    assertEquals((await ask(url))[0], 503);
+    assertEquals(await others.tryAcquire("key"), null);
+    gate.resolve();
+    await disposed;
+    assertEquals(await (await others.tryAcquire("key"))?.release(), true);
+    await app.close();
+  }
+  await Deno.remove(dir, { recursive: true });
+});
 
 Deno.test("fastifyLock() acquires the lock once for an automatic HEAD route that is to be locked", () =>
   withApp(async (app, locks) => {

@@ -45,16 +45,22 @@ export class LockedReply implements LossListener {
   readonly #reply: FastifyLockReply;
   readonly #locked: LockedResponse;
   readonly #settings: HoldSettings;
+  /** The reply's own method: the one that the handler finds is taken for its answer. */
+  readonly #hijack: () => unknown;
   /**
    * How far the handler's answer has come:
    * - `"none"`: the handler has not answered;
-   * - `"expected"`: the handler has returned without an answer and will send one later: until then it
-   *   counts as running;
    * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
    * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
    *   response can only be broken off.
    */
-  #answer: "none" | "expected" | "given" | "made" = "none";
+  #answer: "none" | "given" | "made" = "none";
+  /**
+   * Whether the handler has returned without an answer and will send one later. Until then it counts as
+   * running, also if its loss was answered meanwhile.
+   */
+  #isAnswerExpected = false;
+  #isLossAnswered = false;
 
   constructor(
     lease: Lease,
@@ -66,6 +72,7 @@ export class LockedReply implements LossListener {
     this.#reply = reply;
     this.#locked = locked;
     this.#settings = settings;
+    this.#hijack = reply.hijack.bind(reply);
     locked.hold(lease, settings, this);
   }
 
@@ -91,17 +98,16 @@ export class LockedReply implements LossListener {
       return this.#endAfterAnswer(result, untilSent);
     }
     // Without a result the handler will call `reply.send()` later, unless it has done so.
-    const isExpected = result === undefined && !this.#reply.sent && this.#answer === "none";
-    if (isExpected) this.#answer = "expected";
-    else locked.handlerEnded();
+    const isAnswered = this.#answer !== "none" || this.#reply.sent && !this.#isLossAnswered;
+    this.#isAnswerExpected = result === undefined && !isAnswered;
+    if (!this.#isAnswerExpected) locked.handlerEnded();
     return result;
   }
 
   /** The handler has answered. A loss that is noticed from now on is answered by the hook that notices it. */
   answerGiven(): void {
-    const isExpected = this.#answer === "expected";
-    if (isExpected || this.#answer === "none") this.#answer = "given";
-    if (isExpected) this.#locked.handlerEnded();
+    if (this.#answer === "none") this.#answer = "given";
+    if (this.#isAnswerExpected) this.#locked.handlerEnded();
   }
 
   /** The hooks have run and the response is ready to be sent. */
@@ -113,9 +119,23 @@ export class LockedReply implements LossListener {
   /** Sends the error, unless the handler has answered: two answers must never be under way. */
   onLeaseLost(): void {
     if (this.#answer === "made") this.#locked.breakOff();
-    if (this.#answer === "made" || this.#answer === "given" || this.#reply.sent) return;
+    if (this.#answer !== "none" || this.#reply.sent) return;
     report(this.#settings, this.lease.signal.reason);
-    sendNow(this.#reply, leaseLost());
+    this.#isLossAnswered = true;
+    this.#sendNow(leaseLost());
+  }
+
+  /**
+   * Sends a problem at once, without hooks. Hijacks the reply, so that a later answer of the handler is
+   * ignored, but still taken for its end.
+   */
+  #sendNow(problem: Problem): void {
+    const reply = this.#reply;
+    const body = writeProblem(reply, problem);
+    reply.header("content-length", String(body.length)); // all characters are ASCII
+    this.#hijack();
+    reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);
+    reply.raw.end(body);
   }
 
   /**
@@ -129,7 +149,7 @@ export class LockedReply implements LossListener {
     try {
       return await result;
     } finally {
-      if (this.#answer === "given" || this.#answer === "made") await untilSent();
+      if (this.#answer !== "none") await untilSent();
     }
   }
 
@@ -140,7 +160,7 @@ export class LockedReply implements LossListener {
    */
   #watchAnswer(): () => Promise<void> {
     const reply = this.#reply;
-    const { send, hijack, then } = reply;
+    const { send, then } = reply;
     reply.send = (payload) => {
       const sent = send.call(reply, payload); // throws if a serializer does
       this.answerGiven();
@@ -148,7 +168,7 @@ export class LockedReply implements LossListener {
     };
     reply.hijack = () => {
       this.responseMade();
-      return hijack.call(reply);
+      return this.#hijack();
     };
     // A handler that returns its reply waits for the end of the response. The lock is released before
     // that end, so the handler must be notified earlier, or each would wait for the other.
@@ -181,15 +201,6 @@ export function answerNobody(reply: FastifyLockReply): FastifyLockReply {
     reply.send();
   }
   return reply;
-}
-
-/** Sends a problem at once, without hooks. Hijacks the reply, so that a later answer is ignored. */
-function sendNow(reply: FastifyLockReply, problem: Problem): void {
-  const body = writeProblem(reply, problem);
-  reply.header("content-length", String(body.length)); // all characters are ASCII
-  reply.hijack();
-  reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);
-  reply.raw.end(body);
 }
 
 /** Whether a value can be awaited. Replies can. */
