@@ -200,7 +200,7 @@ async function busyResult(
 function lockedTwice(key: string): LockSetupError {
   return new LockSetupError(
     `Cannot acquire the lock ${JSON.stringify(key)} twice in one request: the request would wait ` +
-      "for itself; acquire it once, in the outer handler or middleware",
+      "for itself; acquire it once, in the outer handler or middleware, and retry only inside of the lock",
     key,
   );
 }
