@@ -163,7 +163,7 @@ export function expressLock<
 const ALWAYS = () => true;
 const NEVER = () => false;
 
-/** Acquires the lock, or answers the request. Resolves with what says whether the handler may run now. */
+/** Acquires the lock, or answers the request. Resolves with what to ask right before the handler may run. */
 async function lockRequest<Request>(
   lock: DistributedLock,
   settings: MiddlewareSettings<[req: Request]>,

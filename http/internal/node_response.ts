@@ -94,7 +94,7 @@ export class LockedResponse {
     if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
   }
 
-  /** True once it is too late to send another response: it has ended, has sent headers, or a stream is piped in. */
+  /** True once it is too late to send another response: it has ended or sent headers, or a stream is piped in. */
   get hasBegun(): boolean {
     if (this.#state === "delayed" || this.#state === "complete") return true;
     return this.#isPiped || this.#isWritten || this.#response.headersSent;

@@ -156,7 +156,10 @@ export async function acquireForRequest(
       waitMs,
       ...abandoned && { signal: abandoned },
     });
-    if (lease === null) return await busyResult(lock, key, settings, waitInfo);
+    if (lease === null) {
+      const busy = await busyResult(lock, key, settings, waitInfo);
+      return abandoned?.aborted ? GONE : busy;
+    }
     if (abandoned?.aborted) {
       await releaseInTime(lease, settings);
       return GONE;

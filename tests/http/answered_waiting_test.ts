@@ -15,6 +15,7 @@ import Fastify from "fastify";
 // @ts-types="@types/koa"
 import Koa from "koa";
 import type { ServerResponse } from "node:http";
+import { setImmediate as turn } from "node:timers/promises";
 import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { koaLock } from "../../http/koa.ts";
@@ -39,15 +40,18 @@ type Serve = (
   lock: DistributedLock,
   onRequest: (response: ServerResponse) => void,
   handle: () => string,
+  onFailure?: (error: unknown) => void,
 ) => Promise<{ readonly url: string } & AsyncDisposable>;
 
-const expressServer = (make: typeof express): Serve => async (lock, onRequest, handle) => {
-  const app = make();
-  app.use((_req, res, next) => (onRequest(res), next()));
-  app.get("/", expressLock(lock, OPTIONS), (_req, res) => void res.send(handle()));
-  app.set("env", "test"); // no log of errors
-  return await listen(app);
-};
+const expressServer =
+  (make: typeof express): Serve => async (lock, onRequest, handle, onFailure) => {
+    const app = make();
+    app.use((_req, res, next) => (onRequest(res), next()));
+    app.get("/", expressLock(lock, OPTIONS), (_req, res) => void res.send(handle()));
+    const failed: express.ErrorRequestHandler = (error, _req, _res, _next) => onFailure?.(error);
+    app.use(failed);
+    return await listen(app);
+  };
 
 const nestServer = (platform: NestPlatform): Serve => async (lock, onRequest, handle) => {
   class Routes {
@@ -113,6 +117,32 @@ for (const [name, serve] of Object.entries(SERVERS)) {
     assertEquals(await (await locks.tryAcquire("key"))?.release(), true);
     assertEquals(handled, 0);
     assertEquals(await ask(server.url), [200, "1"]);
+  });
+
+  Deno.test(`${name} sends no answer of its own when the request is answered while it asks how long to be busy`, async () => {
+    await using locks = new MemoryLock();
+    const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const busy: DistributedLock = {
+      ...withLeases(locks, (lease) => lease),
+      capabilities: { ...locks.capabilities, endsBy: "ttl" }, // only then it asks
+      tryAcquire: () => Promise.resolve(null),
+      async query(name) {
+        asked.resolve();
+        await gate.promise;
+        return await locks.query(name);
+      },
+    };
+    let response: ServerResponse;
+    const failures: unknown[] = [];
+    const onRequest = (given: ServerResponse) => void (response = given);
+    await using server = await serve(busy, onRequest, () => "never", (e) => failures.push(e));
+    const asking = ask(server.url);
+    await asked.promise;
+    answerNow(response!);
+    assertEquals(await asking, [503, "too slow"]);
+    gate.resolve();
+    for (let i = 0; i < 3; i++) await turn();
+    assertEquals([response!.statusCode, failures], [503, []]);
   });
 
   Deno.test(`${name} never runs the handler without its lock when the request is answered just after the grant`, async () => {
