@@ -121,7 +121,8 @@ async function idleRun(
   await using others = new ZooKeeperLock(elsewhere.connectString, options);
   await (await holders.acquire("warm")).release();
   await (await others.acquire("warm")).release();
-  await pause(options.sessionTimeoutMs * 0.32); // just before the next ping
+  // No condition: nothing shows that the next ping is due, which must not be sent before the acquire.
+  await pause(options.sessionTimeoutMs * 0.32);
   const lease = await holders.acquire("n");
   ensemble.cutOff(follower);
   try {
