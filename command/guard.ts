@@ -39,8 +39,6 @@ export interface CommandEnd {
   readonly code: number;
   /** The code of the system's error if it could not start. */
   readonly failure?: string;
-  /** Why the lease was lost meanwhile; `null` if it was not. */
-  readonly lost: LeaseLostError | null;
   /** Whether it was told to end, because the lease was lost or about to be lost. */
   readonly isTold: boolean;
 }
@@ -82,14 +80,14 @@ export async function runUnder(
     const started = await start(command, env, inherited);
     if (typeof started === "string") {
       const code = started === "ENOENT" ? 127 : 126;
-      return { code, failure: started, lost: null, isTold: false };
+      return { code, failure: started, isTold: false };
     }
     const { pid, ended } = started;
     const running = group = new Group(pid, say);
     watch = new LeaseWatch(lease, killAfterMs, (signal) => running.kill(signal));
     const code = await ended;
     if (watch.isTold || isSignalled) await group.end(killAfterMs);
-    return { code, lost: watch.lost, isTold: watch.isTold };
+    return { code, isTold: watch.isTold };
   } finally {
     watch?.end();
     for (const [signal, listener] of listeners) process.off(signal, listener);
@@ -161,7 +159,6 @@ function codeOf(error: unknown): unknown {
 
 /** Ends a command in time. */
 class LeaseWatch {
-  lost: LeaseLostError | null = null;
   isTold = false;
   readonly #lease: Lease;
   readonly #killAfterMs: number;
@@ -201,10 +198,10 @@ class LeaseWatch {
 
   readonly #onLost = () => {
     clearTimeout(this.#timer);
-    this.lost = this.#lease.signal.reason as LeaseLostError;
+    const { reason } = this.#lease.signal.reason as LeaseLostError;
     this.#tell();
     // The deadline is over: from now on somebody else can have the lock.
-    if (this.#hasDeadline && this.lost.reason !== "stolen") return this.#kill("SIGKILL");
+    if (this.#hasDeadline && reason !== "stolen") return this.#kill("SIGKILL");
     this.#timer = setTimeout(() => this.#kill("SIGKILL"), this.#killAfterMs);
   };
 }

@@ -7,7 +7,7 @@ import { constants } from "node:os";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { LockTimeoutError } from "../core/contract/errors.ts";
+import { LeaseLostError, LockTimeoutError } from "../core/contract/errors.ts";
 import { lockDescriptors } from "../file/lock_descriptor.ts";
 import { readDuration, readNumber, UsageError } from "./arguments.ts";
 import { type CommandContext, EXIT, withOption } from "./command.ts";
@@ -141,13 +141,26 @@ async function runCommand(
   const env = { ...process.env, HOLDFAST_NAME: name, HOLDFAST_TOKEN: `${fencingToken}` };
   const { say } = context;
   const end = await runUnder(lease, command, { killAfterMs, env, inherited: lockFile, say });
-  const { code, failure, lost, isTold } = end;
+  const { code, failure, isTold } = end;
   if (failure !== undefined) {
     say(`cannot run ${command[0]} (${failure}): is it installed, and may this user run it?`);
+    return code;
   }
-  if (lost === null && (!isTold || code === 0)) return code;
-  context.say(lost?.message ?? `no renewal of ${JSON.stringify(name)} was answered`);
+  // A lock that was deleted or taken since the last renewal: only the release finds that.
+  const isOurs = await lease.release();
+  if (isOurs && (!isTold || code === 0)) return code;
+  say(lossOf(lease) ?? `no renewal of ${JSON.stringify(name)} was answered`);
   return EXIT.lost;
+}
+
+/** Says how a lease was lost; `null` if it was merely released. */
+function lossOf(lease: Lease): string | null {
+  try {
+    lease.throwIfLost();
+  } catch (error) {
+    if (error instanceof LeaseLostError) return error.message;
+  }
+  return null;
 }
 
 /** The exit code of a process that a signal ends. */

@@ -1,7 +1,10 @@
 /**
  * `holdfast run`: the command ends as it does, gets signals, and is gone before anybody else has the lock.
  */
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { writeFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
 import {
   fileUrl,
   finishHoldfast,
@@ -14,7 +17,7 @@ import {
 import { lockOn } from "../../testing/command/redis_locks.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { KEPT_TTL_MS, scaled } from "../../testing/time.ts";
+import { KEPT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 Deno.test("holdfast run: exits as its command, which gets the name and the token", async () => {
   await using files = await fileUrl();
@@ -75,6 +78,37 @@ Deno.test("holdfast run: the lock is held until all processes of a command that 
     await holdfast.ended;
     await waitUntil("all are gone", () => isGone(pid));
   }
+});
+
+Deno.test("holdfast run: a loss that only the release finds is 76 too, whatever the command's code", async () => {
+  await using server = await startRedis();
+  await using mine = await lockOn(server);
+  const until = (file: string) => `echo $$; while [ ! -e ${file} ]; do sleep 0.05; done; exit 7`;
+  await using files = await fileUrl();
+  const dir = fileURLToPath(files.url);
+  const start = (name: string) => {
+    const command = ["sh", "-c", until(`${dir}/${name}`)];
+    return startCommand(["run", "--ttl", `${LONG_TTL_MS}ms`, name, "--", ...command], server.url);
+  };
+  for (const [name, why] of [["deleted", "it expired"], ["stolen", "it was stolen"]] as const) {
+    const { holdfast } = await start(name);
+    const stderr = text(holdfast.stderr!);
+    // As a client does that knows nothing of this library: nobody is notified.
+    await server.command("DEL", `lock:${name}`);
+    if (name === "stolen") await server.command("SET", `lock:${name}`, "foreign");
+    await writeFile(`${dir}/${name}`, "");
+    assertEquals((await holdfast.ended).code, 76);
+    assertStringIncludes(await stderr, `Lost the lease on lock "${name}" (${why}`);
+  }
+  await using _lease = await mine.locks.acquire("deleted");
+});
+
+Deno.test("holdfast run: a file lock that was deleted meanwhile is 76, too", async () => {
+  await using files = await fileUrl();
+  const script = `rm ${fileURLToPath(files.url)}/*; exit 0`;
+  const { code, stderr } = await finishHoldfast(["run", "a", "--", "sh", "-c", script], files.url);
+  assertEquals(code, 76);
+  assertMatch(stderr, /^holdfast: Lost the lease on lock "a" \(it was stolen/);
 });
 
 Deno.test("holdfast run: the label may stand in the URL", async () => {
