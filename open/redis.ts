@@ -5,6 +5,8 @@
  */
 import { LockSetupError } from "../core/contract/errors.ts";
 import { oneOf, readTable, text } from "../core/contract/options.ts";
+import { promiseTry } from "../core/contract/promise_try.ts";
+import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { ioredis, type IoredisClient, type IoredisCluster } from "../redis/clients/ioredis.ts";
 import {
   nodeRedis,
@@ -22,6 +24,8 @@ import { readTlsFiles, TLS_FILES, type TlsTexts } from "./tls_files.ts";
 
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26379;
+/** The pause in ms before a client that has given up connects again. */
+const RECONNECT_MS = 1_000;
 
 /** The options of the lock, and those that decide on the connection. */
 const URL_OPTIONS = {
@@ -213,16 +217,33 @@ function connectNodeRedis(redis: NodeRedis, servers: Servers): Connecting {
       nodeClientOptions: { ...login, database, socket },
       sentinelClientOptions: { ...sentinelLogin, socket },
     });
-  const attempted = Promise.withResolvers<void>();
+  const closed = new AbortController();
+  let attempted = Promise.withResolvers<void>();
   client.on("error", () => attempted.resolve()); // the adapter keeps the error for the calls
-  const connected = client.connect();
-  connected.then(() => attempted.resolve(), () => attempted.resolve());
-  const destroy = async () => void (client.isOpen && await client.destroy());
+  // What is not open cannot be destroyed, but may have opened connections since it was.
+  const destroy = () => promiseTry(() => client.destroy()).catch(() => {});
+  const connect = async () => {
+    while (!closed.signal.aborted) {
+      attempted = Promise.withResolvers<void>();
+      try {
+        return await client.connect();
+      } catch {
+        // Of a cluster it gives up after one round of the nodes, with sentinels after some.
+        if (client.isOpen) await destroy(); // version 5 with sentinels: else it could not connect again
+      } finally {
+        attempted.resolve();
+      }
+      await pause(SYSTEM_CLOCK, RECONNECT_MS, closed.signal);
+    }
+    throw new Error("The client is closed");
+  };
+  const connected = connect();
   connected.catch(() => {});
   return {
     adapter: nodeRedis(client),
     connected,
     async close() {
+      closed.abort();
       // A client that is destroyed while it connects leaves that connection open, and the process alive.
       await attempted.promise;
       await destroy();

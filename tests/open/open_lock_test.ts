@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { rm, writeFile } from "node:fs/promises";
+import process from "node:process";
 import { type DistributedLock, LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { openLock } from "../../open/mod.ts";
 import { FileLock } from "../../file/mod.ts";
@@ -13,9 +14,14 @@ import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { freePort } from "../../testing/servers/ports.ts";
+import { type ProxyTarget, startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
-import { PRIMARY_NAME, redisSentinelSkip } from "../../testing/servers/redis_sentinel.ts";
+import {
+  PRIMARY_NAME,
+  redisSentinelSkip,
+  startRedisSentinels,
+} from "../../testing/servers/redis_sentinel.ts";
 import { startSecureSentinels } from "../../testing/servers/redis_sentinel_tls.ts";
 import { redisTlsSkip, startRedisTls } from "../../testing/servers/redis_tls.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -24,6 +30,7 @@ import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import { secure, startTlsScene } from "../../testing/zookeeper/tls_scene.ts";
 
+const IS_SOAK = process.env.HOLDFAST_SOAK === "1";
 const CLIENTS = ["redis", "ioredis"] as const;
 const OUTAGE = `unavailableAfterMs=${CONDITION_BOUND_MS}`;
 const SECRET = "p%40ss%2Fword"; // p@ss/word
@@ -137,6 +144,67 @@ Deno.test(`openLock: Redis Cluster by each client${clusterNote}`, {
   }
 });
 
+Deno.test(
+  `openLock: Redis Cluster whose nodes answer late: each client connects, or lets go${clusterNote}`,
+  {
+    ignore: clusterSkip !== undefined,
+  },
+  async () => {
+    await using cluster = await startRedisCluster();
+    for (const client of CLIENTS) {
+      await using down = startDown(cluster.masters[0]!);
+      const url = `redis+cluster://127.0.0.1:${down.port}?client=${client}&${OUTAGE}`;
+      await useLate(url, down, 2); // node-redis gives up after each of them
+    }
+    await using proxy = startProxy(cluster.masters[0]!);
+    const { promise: until, resolve: answer } = Promise.withResolvers<void>();
+    let asked = 0;
+    proxy.onRequest = (_chunk, { id }) => id === 1 ? "cut" : (asked = id, { until });
+    const twice = `127.0.0.1:${proxy.port},127.0.0.1:${proxy.port}`;
+    const locks = await openLock(`redis+cluster://${twice}?client=redis`);
+    await waitUntil("the second node is asked", () => asked === 2);
+    await locks[Symbol.asyncDispose]();
+    const last = cluster.masters.at(-1)!;
+    const accepted = async () => /total_connections_received:\d+/.exec(await info(last))![0];
+    const before = await accepted();
+    answer();
+    await waitUntil("it connects to all nodes", async () => await accepted() !== before);
+    await waitUntil("its connections end", async () => await connections(last) === 0);
+  },
+);
+
+async function info({ command }: RedisServer): Promise<string> {
+  return String(await command("INFO", "stats"));
+}
+
+/** A server that closes each connection, until it is up. */
+function startDown(target: ProxyTarget) {
+  const proxy = startProxy(target);
+  const seen = new Set<number>();
+  proxy.onRequest = (_chunk, { id }) => (seen.add(id), "cut");
+  return {
+    port: proxy.port,
+    connections: () => seen.size,
+    up: () => void (proxy.onRequest = undefined),
+    [Symbol.asyncDispose]: () => proxy[Symbol.asyncDispose](),
+  };
+}
+
+/** Opens a lock while the server is down, and uses it once the client has tried in vain so often. */
+async function useLate(url: string, down: ReturnType<typeof startDown>, attempts: number) {
+  const locks = await openLock(url);
+  const close = noteOpen(() => locks[Symbol.asyncDispose]());
+  try {
+    const waiting = locks.request("a", () => "done");
+    waiting.catch(() => {});
+    await waitUntil("the client tries again", () => down.connections() >= attempts);
+    down.up();
+    assertEquals(await waiting, "done");
+  } finally {
+    await close();
+  }
+}
+
 const tlsSkip = await redisTlsSkip();
 const tlsNote = tlsSkip === undefined ? "" : ` [skipped: ${tlsSkip}]`;
 Deno.test(`openLock: Redis with TLS by each client${tlsNote}`, {
@@ -172,6 +240,25 @@ Deno.test(`openLock: Redis Cluster with TLS by each client${tlsNote}`, {
     await use(`${url}&${certificates}&${OUTAGE}`, (locks) => assert(locks instanceof RedisLock));
   }
 });
+
+const lateSkip = IS_SOAK ? await redisSentinelSkip() : "it takes 20 s, so only in a soak";
+const lateNote = lateSkip === undefined ? "" : ` [skipped: ${lateSkip}]`;
+Deno.test(
+  `openLock: sentinels that answer late: each client connects${lateNote}`,
+  {
+    ignore: lateSkip !== undefined,
+  },
+  async () => {
+    await using servers = await startRedisSentinels();
+    const { host: hostname, port } = servers.sentinels[0]!;
+    for (const client of CLIENTS) {
+      await using down = startDown({ hostname, port });
+      const url =
+        `redis+sentinel://127.0.0.1:${down.port}/${PRIMARY_NAME}?client=${client}&${OUTAGE}`;
+      await useLate(url, down, 20); // node-redis gives up after 17
+    }
+  },
+);
 
 const sentinelSkip = await redisSentinelSkip() ?? tlsSkip;
 const sentinelNote = sentinelSkip === undefined ? "" : ` [skipped: ${sentinelSkip}]`;
