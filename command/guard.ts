@@ -66,13 +66,18 @@ export async function runUnder(
 ): Promise<CommandEnd> {
   let group: Group | undefined;
   let isSignalled = false;
-  const listeners = FORWARDED.map((signal) => {
+  const listeners = FORWARDED.map((signal): [NodeJS.Signals, () => void] => {
     const forward = () => {
       group?.kill(signal);
       isSignalled ||= ENDING.has(signal);
     };
-    return [signal, forward] as const;
+    return [signal, forward];
   });
+  // Its command has a session of its own, so it would go on, and nobody would renew the lock.
+  listeners.push([
+    "SIGTSTP",
+    () => say("Ctrl-Z is ignored while the command runs: end it by Ctrl-C"),
+  ]);
   // Before the command can run: it may ask for a signal at once, which would end this process.
   for (const [signal, listener] of listeners) process.on(signal, listener);
   let watch: LeaseWatch | undefined;

@@ -16,7 +16,7 @@ import { fileURLToPath } from "node:url";
 /** The signals that tests send. */
 export type Signal =
   | ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGTERM" | "SIGUSR1" | "SIGUSR2" | "SIGWINCH")
-  | ("SIGKILL" | "SIGSTOP" | "SIGCONT");
+  | ("SIGKILL" | "SIGSTOP" | "SIGTSTP" | "SIGCONT");
 
 /** The end of a process: it exits with a code, or a signal ends it. */
 export interface ProcessEnd {
