@@ -10,6 +10,16 @@ import { type Timed, TimeHeap } from "../core/time/time_heap.ts";
 const { setTimeout } = globalThis;
 const DURATION = duration({ min: 0 });
 
+/** The services of the locks on a clock: they go on while the process is suspended. */
+const services = new WeakMap<FakeClock, Set<() => void>>();
+
+/** Calls `listener` after each suspension, until the signal aborts. */
+export function onSuspension(clock: FakeClock, listener: () => void, until: AbortSignal): void {
+  const listeners = services.get(clock) ?? new Set();
+  services.set(clock, listeners.add(listener));
+  until.addEventListener("abort", () => listeners.delete(listener), { once: true });
+}
+
 interface Timer extends Timed {
   readonly callback: () => void;
 }
@@ -88,7 +98,8 @@ export class FakeClock {
 
   /**
    * Suspends the process, as when a laptop sleeps: wall time passes, at the service too, but no timer of this
-   * process fires. Afterwards a lease is unproven until a renewal is answered.
+   * process fires. Afterwards a lease is unproven until a renewal is answered; a lock whose TTL is over is
+   * free, or its next waiter has it.
    *
    * @param durationMs How long, in ms.
    * @throws {TypeError} If the duration is not a number.
@@ -97,6 +108,7 @@ export class FakeClock {
   suspend(durationMs: number): void {
     DURATION.check("'durationMs'", durationMs);
     this.#wallMs += durationMs;
+    for (const listener of services.get(this) ?? []) listener();
   }
 
   #moveTo(nowMs: number): void {

@@ -40,7 +40,7 @@ import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { LocalQueue, termsOf, type Turn } from "../core/lease/local_queue.ts";
 import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
-import type { FakeClock } from "./fake_clock.ts";
+import { type FakeClock, onSuspension } from "./fake_clock.ts";
 import {
   failure,
   type FakeCounts,
@@ -64,6 +64,7 @@ const DELAY = duration({ min: 0 });
 
 /** A lock that is held, as the service sees it. */
 interface Hold {
+  readonly name: string;
   readonly turn: Turn;
   readonly mode: LockMode;
   readonly fencingToken: bigint;
@@ -160,6 +161,7 @@ export class FakeLock implements DistributedLock {
     this.#fakeClock = clock;
     this.#clock = clock ?? SYSTEM_CLOCK;
     this.#serviceMs = clock === undefined ? SYSTEM_CLOCK.now : () => clock.wall();
+    if (clock !== undefined) onSuspension(clock, () => this.#resume(), this.#lifetime.ended);
     this.#engine = new LeaseEngine("fake", this.#clock, onRenewalLate);
     this.#queue = new LocalQueue(this.#clock);
     this.#faults = new Faults(this.#clock);
@@ -231,8 +233,8 @@ export class FakeLock implements DistributedLock {
         name,
       );
     }
-    const hold = this.#hold(name, turn, mode, label, ttlMs ?? Infinity);
-    const release = () => this.#free(name, hold);
+    const hold = this.#hold({ name, turn, mode, label }, ttlMs ?? Infinity);
+    const release = () => this.#free(hold);
     const { fencingToken } = hold;
     return { name, fencingToken, release, [Symbol.dispose]: () => void release() };
   }
@@ -265,7 +267,7 @@ export class FakeLock implements DistributedLock {
     for (const hold of holds) {
       if (reason === "disposed") void hold.lease!.keep();
       else {
-        if (reason !== "unreachable" && reason !== "max-hold") this.#free(name, hold);
+        if (reason !== "unreachable" && reason !== "max-hold") this.#free(hold);
         hold.lease!.lose(reason, cause);
       }
     }
@@ -444,50 +446,50 @@ export class FakeLock implements DistributedLock {
 
   // The service.
 
-  #hold(
-    name: string,
-    turn: Turn,
-    mode: LockMode,
-    label: string | undefined,
-    ttlMs: number,
-  ): Hold {
+  #hold(held: Pick<Hold, "name" | "turn" | "mode" | "label">, ttlMs: number): Hold {
     const hold: Hold = {
-      turn,
-      mode,
+      ...held,
+      label: held.label || undefined,
       fencingToken: ++this.#lastToken,
-      label: label || undefined,
       lease: null,
       endMs: this.#serviceMs() + ttlMs,
       lostBy: "expired",
       cancelExpiry() {},
     };
-    const holds = this.#holds.get(name) ?? new Set();
-    this.#holds.set(name, holds.add(hold));
-    if (ttlMs !== Infinity) this.#awaitExpiry(name, hold);
+    const holds = this.#holds.get(held.name) ?? new Set();
+    this.#holds.set(held.name, holds.add(hold));
+    this.#awaitExpiry(hold);
     return hold;
   }
 
-  #awaitExpiry(name: string, hold: Hold): void {
-    const expire = () => {
-      if (!this.#expire(name, hold)) this.#awaitExpiry(name, hold); // it was renewed
-    };
-    hold.cancelExpiry = this.#clock.schedule(expire, hold.endMs - this.#serviceMs());
+  /** A suspension has brought the ends of all TTLs nearer. */
+  #resume(): void {
+    const holds = [...this.#holds.values()].flatMap((each) => [...each]);
+    for (const hold of holds) this.#awaitExpiry(hold);
+  }
+
+  /** Frees a lock at the end of its TTL, which renewals and suspensions move. */
+  #awaitExpiry(hold: Hold): void {
+    hold.cancelExpiry();
+    if (hold.endMs === Infinity || this.#expire(hold)) return;
+    const look = () => this.#awaitExpiry(hold);
+    hold.cancelExpiry = this.#clock.schedule(look, hold.endMs - this.#serviceMs());
   }
 
   /** Frees a lock whose TTL is over. Returns whether it is. */
-  #expire(name: string, hold: Hold): boolean {
+  #expire(hold: Hold): boolean {
     if (this.#serviceMs() < hold.endMs) return false;
-    this.#free(name, hold);
+    this.#free(hold);
     return true;
   }
 
   /** Frees a lock: the next waiter gets it. Returns whether it was held. */
-  #free(name: string, hold: Hold): boolean {
+  #free(hold: Hold): boolean {
     if (!hold.turn.isCurrent) return false;
     hold.cancelExpiry();
-    const holds = this.#holds.get(name);
+    const holds = this.#holds.get(hold.name);
     holds?.delete(hold);
-    if (holds?.size === 0) this.#holds.delete(name);
+    if (holds?.size === 0) this.#holds.delete(hold.name);
     return hold.turn.end();
   }
 
@@ -509,10 +511,10 @@ export class FakeLock implements DistributedLock {
     const ttlMs = this.#ttlMs;
     const label = this.#labelOf(options);
     const mode = modeOf(options);
-    const hold = this.#hold(name, turn, mode, label, ttlMs);
+    const hold = this.#hold({ name, turn, mode, label }, ttlMs);
     const actions: LeaseActions = {
-      renew: (ttlMs) => this.#renew(name, hold, ttlMs),
-      release: () => this.#release(name, hold),
+      renew: (ttlMs) => this.#renew(hold, ttlMs),
+      release: () => this.#release(hold),
     };
     hold.lease = this.#engine.open({
       name,
@@ -526,14 +528,14 @@ export class FakeLock implements DistributedLock {
       maxHoldMs: options.maxHoldMs,
       call: options.call,
     }, actions);
-    if (hold.lease === null) this.#free(name, hold);
+    if (hold.lease === null) this.#free(hold);
     return hold.lease;
   }
 
-  async #renew(name: string, hold: Hold, ttlMs: number): Promise<RenewAnswer> {
-    this.#faults.count("renew", name);
-    await this.#faults.pass("renew", name);
-    if (!hold.turn.isCurrent || this.#expire(name, hold)) {
+  async #renew(hold: Hold, ttlMs: number): Promise<RenewAnswer> {
+    this.#faults.count("renew", hold.name);
+    await this.#faults.pass("renew", hold.name);
+    if (!hold.turn.isCurrent || this.#expire(hold)) {
       return { state: "lost", reason: hold.lostBy };
     }
     const nowMs = this.#serviceMs();
@@ -541,18 +543,18 @@ export class FakeLock implements DistributedLock {
     return { state: "held", validMs: hold.endMs - nowMs };
   }
 
-  async #release(name: string, hold: Hold): Promise<ReleaseAnswer> {
-    this.#faults.count("release", name);
+  async #release(hold: Hold): Promise<ReleaseAnswer> {
+    this.#faults.count("release", hold.name);
     try {
-      await this.#faults.pass("release", name);
+      await this.#faults.pass("release", hold.name);
     } catch (cause) {
       if (!(cause instanceof LockSetupError)) return { state: "unknown", cause };
       return { state: "refused", reason: (cause.cause as Error).message, cause };
     }
-    if (!hold.turn.isCurrent || this.#expire(name, hold)) {
+    if (!hold.turn.isCurrent || this.#expire(hold)) {
       return { state: "gone", reason: hold.lostBy };
     }
-    this.#free(name, hold);
+    this.#free(hold);
     return { state: "released" };
   }
 

@@ -358,6 +358,41 @@ Deno.test("FakeClock.suspend() leaves a lease unproven until a renewal is answer
   await (await locks.acquire("n")).release();
 });
 
+Deno.test("FakeClock.suspend() lets locks expire at the service, and their waiters get them", async () => {
+  const { clock, locks } = open();
+  await using _locks = locks;
+  await locks.acquire("n");
+  await locks.acquire("m");
+  locks.holdElsewhere("dead", { ttlMs: TTL_MS });
+  const waiter = resultOf(locks.acquire("dead"));
+  locks.holdElsewhere("alive");
+  await clock.advance(0);
+  clock.suspend(TTL_MS - 1);
+  assertEquals(locks.snapshot("n").holders[0]?.remainingMs, 1);
+  assertEquals(await locks.tryAcquire("n"), null);
+  clock.suspend(1);
+  assertEquals(locks.snapshot("n").holders, []);
+  locks.holdElsewhere("n").release();
+  const next = await locks.tryAcquire("m");
+  assertEquals(next?.isHeld, true);
+  await clock.advance(0);
+  const granted = waiter();
+  assert(typeof granted === "object" && "isHeld" in granted && granted.isHeld);
+  assertEquals(locks.snapshot("alive").holderCount, 1);
+});
+
+Deno.test("FakeClock.suspend() brings the end of a lock nearer that expires afterwards", async () => {
+  const { clock, locks } = open();
+  await using _locks = locks;
+  locks.holdElsewhere("n", { ttlMs: TTL_MS });
+  const waiter = resultOf(locks.acquire("n"));
+  clock.suspend(TTL_MS / 2);
+  await clock.advance(TTL_MS / 2 - 1);
+  assertEquals(waiter(), "pending");
+  await clock.advance(1);
+  assert(waiter() !== "pending");
+});
+
 Deno.test("FakeLock: disposal ends on a fake clock that stands still, whatever is under way", async () => {
   const { clock, locks } = open();
   const lease = await locks.acquire("n");
