@@ -20,17 +20,12 @@
  *
  * @module
  */
+export type { RedlockAbortSignal } from "./clocked_signal.ts";
 export {
   ExecutionError,
   type ExecutionResult,
   type ExecutionStats,
   ResourceLockedError,
 } from "./errors.ts";
-export {
-  Lock,
-  Redlock,
-  type RedlockAbortSignal,
-  type RedlockUsingContext,
-  type Routine,
-} from "./redlock.ts";
+export { Lock, Redlock, type RedlockUsingContext, type Routine } from "./redlock.ts";
 export type { RedlockClient, RedlockSettings } from "./settings.ts";

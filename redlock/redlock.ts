@@ -12,6 +12,7 @@ import { ioredis } from "../redis/clients/ioredis.ts";
 import { OWN_NONCE, type OwnNonceOptions } from "../redis/options.ts";
 import { makeNonce } from "../redis/protocol/keys.ts";
 import { RedisLock } from "../redis/redis_lock.ts";
+import { clockedSignal, onAbort, type RedlockAbortSignal } from "./clocked_signal.ts";
 import { ExecutionError, type ExecutionStats, ResourceLockedError } from "./errors.ts";
 import type { ExecutionResult } from "./errors.ts";
 import { attemptsOf, readSettings, waitMsOf } from "./settings.ts";
@@ -22,20 +23,11 @@ const NO_QUORUM = "The operation was unable to achieve a quorum during its retry
 /** How long, in ms, `quit()` waits for the releases of what is held. */
 const DISPOSE_TIMEOUT_MS = 500;
 
-/** The signal of `using()`. */
-export type RedlockAbortSignal = AbortSignal & {
-  /** Why it has aborted. This and `aborted` read the clock: they are right before any timer has run. */
-  readonly error?: Error | undefined;
-};
-
 /** What the routine of `using()` gets besides the signal. */
 export interface RedlockUsingContext {
   /** The lock. Its `expiration` is that of the grant. */
   readonly lock: Lock;
 }
-
-/** A function that is held to be a callback of version 4. */
-type Callback = (...args: never[]) => unknown;
 
 /**
  * A lock that was acquired.
@@ -97,21 +89,25 @@ export class Lock {
   /**
    * The same, as version 4 calls it.
    *
+   * @param callback Not supported.
    * @throws {ExecutionError} As `release()`.
+   * @throws {TypeError} If there is a callback.
    */
-  async unlock(): Promise<void> {
-    await this.redlock.release(this);
+  unlock(callback?: undefined): Promise<void> {
+    return this.redlock.unlock(this, callback);
   }
 
   /**
    * Extends the lock to `duration` ms from now, if that is later than its end. This object is over then.
    *
    * @param duration The time to live in ms.
+   * @param callback Not supported.
    * @returns The lock to go on with.
    * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   * @throws {TypeError} If there is a callback.
    */
-  extend(duration: number): Promise<Lock> {
-    return this.redlock.extend(this, duration);
+  extend(duration: number, callback?: undefined): Promise<Lock> {
+    return this.redlock.extend(this, duration, callback);
   }
 }
 
@@ -212,8 +208,14 @@ export class Redlock extends EventEmitter {
     client.on("end", this.#onEnd);
   }
 
-  /** Releases the locks that are still held, then closes the client. */
-  async quit(): Promise<void> {
+  /**
+   * Releases the locks that are still held, then closes the client.
+   *
+   * @param callback Not supported.
+   * @throws {TypeError} If there is a callback.
+   */
+  async quit(callback?: undefined): Promise<void> {
+    refuseCallback(callback);
     await this.#close();
     this.#client.off("end", this.#onEnd);
     await this.#client.quit();
@@ -253,6 +255,45 @@ export class Redlock extends EventEmitter {
     settings: RedlockSettings = {},
   ): Promise<Lock> {
     return this.acquire(resources, duration, settings);
+  }
+
+  /**
+   * The same, as version 4 calls it with settings.
+   *
+   * @param resources The keys, or a single one.
+   * @param duration The time to live in ms.
+   * @param settings Settings of this call.
+   * @param callback Not supported.
+   * @throws {ExecutionError} As `acquire()`.
+   * @throws {TypeError} As `acquire()`.
+   */
+  async lockWithOptions(
+    resources: string | readonly string[],
+    duration: number,
+    settings: RedlockSettings,
+    callback?: undefined,
+  ): Promise<Lock> {
+    refuseCallback(callback);
+    return await this.acquire(resources, duration, settings);
+  }
+
+  /**
+   * The same, by its other name in version 4.
+   *
+   * @param resources The keys, or a single one.
+   * @param duration The time to live in ms.
+   * @param settings Settings of this call.
+   * @param callback Not supported.
+   * @throws {ExecutionError} As `acquire()`.
+   * @throws {TypeError} As `acquire()`.
+   */
+  acquireWithOptions(
+    resources: string | readonly string[],
+    duration: number,
+    settings: RedlockSettings,
+    callback?: undefined,
+  ): Promise<Lock> {
+    return this.lockWithOptions(resources, duration, settings, callback);
   }
 
   async #acquire(
@@ -341,9 +382,13 @@ export class Redlock extends EventEmitter {
   /**
    * The same, as version 4 calls it.
    *
+   * @param lock The lock.
+   * @param callback Not supported.
    * @throws {ExecutionError} As `release()`.
+   * @throws {TypeError} If there is a callback.
    */
-  async unlock(lock: Lock): Promise<void> {
+  async unlock(lock: Lock, callback?: undefined): Promise<void> {
+    refuseCallback(callback);
     await this.release(lock);
   }
 
@@ -399,9 +444,9 @@ export class Redlock extends EventEmitter {
     throw new TypeError("Cannot make a disposer of bluebird: use using(), which releases, too");
   }
 
-  #settingsOf(settings: RedlockSettings | Callback): ReadSettings {
-    if (typeof settings !== "function") return readSettings(settings, this.settings);
-    throw new TypeError("Cannot use a callback: await the promise that the call returns");
+  #settingsOf(settings: RedlockSettings): ReadSettings {
+    refuseCallback(settings);
+    return readSettings(settings, this.settings);
   }
 
   #open(): RedisLock {
@@ -528,54 +573,15 @@ function databaseOf(client: RedlockClient): number {
   return condition?.select ?? options.db ?? 0;
 }
 
+/** A callback of version 4 would never be called. */
+function refuseCallback(argument: unknown): void {
+  if (typeof argument !== "function") return;
+  throw new TypeError("Cannot use a callback: await the promise that the call returns");
+}
+
 function checkDuration(duration: number): void {
   if (Number.isInteger(duration)) return;
   throw new Error("Duration must be an integer value in milliseconds.");
-}
-
-/** A signal that is read may have aborted already. */
-function onAbort(signal: AbortSignal, listener: () => void): void {
-  if (signal.aborted) listener();
-  else signal.addEventListener("abort", listener, { once: true });
-}
-
-/**
- * The signal of `using()`. Who reads its `aborted` reads the clock, too: after a freeze, a program asks before
- * any timer has run. What was answered with true stays so, also if a suspension has made the lease only
- * unproven. `end()` makes it the signal of a routine that has ended.
- */
-function clockedSignal(set: LeaseSet): { signal: RedlockAbortSignal; end(): void } {
-  const controller = new AbortController();
-  const { signal } = controller;
-  let error: Error | undefined;
-  let isOver = false;
-  const abortWith = (reason: Error) => {
-    isOver = true; // first: the platform asks `aborted`, too
-    error = reason;
-    controller.abort(error);
-  };
-  const abort = () => isOver || abortWith(set.signal.reason);
-  const look = () => {
-    if (isOver || set.remainingMs > 0) return;
-    try {
-      set.throwIfLost();
-    } catch (loss) {
-      if (loss instanceof LeaseLostError) abortWith(loss); // else the routine has released it
-    }
-  };
-  const isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")!.get!;
-  Object.defineProperties(signal, {
-    aborted: { get: () => (look(), isAborted.call(signal)) },
-    error: { get: () => (look(), error) },
-  });
-  onAbort(set.signal, abort);
-  return {
-    signal,
-    end() {
-      isOver = true;
-      set.signal.removeEventListener("abort", abort);
-    },
-  };
 }
 
 async function renewAll(set: LeaseSet, duration: number): Promise<void> {

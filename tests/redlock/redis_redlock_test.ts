@@ -187,9 +187,34 @@ Deno.test("Redlock has the calls of version 4, but no callbacks and no disposers
     await lock.unlock();
     await redlock.unlock(await redlock.acquire(["a"], LONG_TTL_MS));
     assertEquals(await client.exists("a"), 0);
-    const callback = () => {};
-    const call = () => redlock.acquire("a", LONG_TTL_MS, callback as never);
-    await assertRejects(call, TypeError, "callback");
+    for (const acquire of ["acquireWithOptions", "lockWithOptions"] as const) {
+      const held = await redlock[acquire](["a", "b"], LONG_TTL_MS, { retryCount: 1 });
+      assertEquals(await client.mget("a", "b"), [held.value, held.value]);
+      const busy = () => redlock[acquire]("a", LONG_TTL_MS, { retryCount: 0 });
+      await assertRejects(busy, ExecutionError);
+      await redlock.release(held);
+    }
+    const held = await redlock.lock("a", LONG_TTL_MS);
+    let calls = 0;
+    const callback = (() => calls++) as never;
+    for (
+      const call of [
+        () => redlock.acquire("b", LONG_TTL_MS, callback),
+        () => redlock.lock("b", LONG_TTL_MS, callback),
+        () => redlock.acquireWithOptions("b", LONG_TTL_MS, {}, callback),
+        () => redlock.lockWithOptions("b", LONG_TTL_MS, {}, callback),
+        () => redlock.lockWithOptions("b", LONG_TTL_MS, callback),
+        () => redlock.extend(held, LONG_TTL_MS, callback),
+        () => redlock.release(held, callback),
+        () => redlock.unlock(held, callback),
+        () => redlock.quit(callback),
+        () => held.extend(LONG_TTL_MS, callback),
+        () => held.unlock(callback),
+      ]
+    ) {
+      await assertRejects(call, TypeError, "callback");
+    }
+    assertEquals([await client.mget("a", "b"), calls], [[held.value, null], 0]);
     assertThrows(() => redlock.disposer(), TypeError, "using()");
   }));
 

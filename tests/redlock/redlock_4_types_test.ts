@@ -19,6 +19,9 @@ async function program(client: Redis): Promise<string | null> {
   const several: Redlock.Lock = await redlock.acquire(["a", "b"], 1_000);
   await redlock.unlock(several);
   await redlock.release(several);
+  const patient: Redlock.Lock = await redlock.lockWithOptions("a", 1_000, { retryCount: 20 });
+  await patient.unlock();
+  await redlock.release(await redlock.acquireWithOptions(["a"], 1_000, { retryDelay: 100 }));
   await redlock.lock("a", 1_000)
     .then((held: Redlock.Lock) => held.unlock())
     .catch((error: unknown) => {
