@@ -11,6 +11,7 @@
 import { spawn, type StdioOptions } from "node:child_process";
 import { constants } from "node:os";
 import process from "node:process";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Lease } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostError } from "../core/contract/errors.ts";
 
@@ -148,12 +149,19 @@ class Group {
     }
   }
 
-  /** Waits until none is left, and kills those that are left after the time. */
+  /**
+   * Waits until none is left, and kills those that are left after the time. They get it once more for their end:
+   * zombies that nobody reaps stay.
+   */
   async end(killAfterMs: number): Promise<void> {
-    const endMs = performance.now() + killAfterMs;
-    while (!this.#isKilled && this.kill(0)) {
-      if (performance.now() >= endMs) this.kill("SIGKILL");
-      else await new Promise((resolve) => setTimeout(resolve, GROUP_LOOK_MS));
+    let endMs = performance.now() + killAfterMs;
+    while (this.kill(0)) {
+      if (performance.now() < endMs) await delay(GROUP_LOOK_MS);
+      else if (this.#isKilled) return;
+      else {
+        this.kill("SIGKILL");
+        endMs = performance.now() + killAfterMs;
+      }
     }
   }
 }

@@ -80,6 +80,24 @@ Deno.test("holdfast run: the lock is held until all processes of a command that 
   }
 });
 
+Deno.test("holdfast run: the lock is held until a process that was killed is gone, which takes a moment", async () => {
+  await using server = await startRedis();
+  await using mine = await lockOn(server);
+  // Its end takes a moment, as the system frees its memory. A shell, as that has a single thread.
+  const large = `x=$(head -c 150000000 /dev/zero | tr "\\0" x); echo $$; while :; do sleep 1; done`;
+  const command = ["sh", "-c", `(trap '' TERM; exec sh -c "$0") & wait`, large];
+  const args = ["run", "--kill-after", "300ms", "a", "--", ...command];
+  const { holdfast, pid } = await startCommand(args, server.url);
+  const next = mine.locks.acquire("a");
+  await waitUntil("the next one waits", async () => {
+    return (await mine.locks.query("a")).waiterCount === 1;
+  });
+  holdfast.kill("SIGTERM");
+  await using _lease = await next;
+  assert(isGone(pid), "the process still runs");
+  await holdfast.ended;
+});
+
 Deno.test("holdfast run: a loss that only the release finds is 76 too, whatever the command's code", async () => {
   await using server = await startRedis();
   await using mine = await lockOn(server);
