@@ -2,8 +2,8 @@
  * The URL of a lock: `scheme://user:password@host1:1,host2:2/path?option=value`. The platform's `URL` refuses
  * lists of hosts.
  *
- * No message shows a part of the URL but its scheme and the names of options: a character that should have been
- * escaped can put a password anywhere.
+ * No message shows a part of the URL but its scheme, the names of options, and the path of a certificate: a
+ * character that should have been escaped can put a password anywhere. Behind a '?' an '@' tells, and is refused.
  *
  * @module
  */
@@ -43,10 +43,10 @@ export function parseLockUrl(text: unknown): LockUrl {
   if (/[\s\p{Cc}]/u.test(rest!)) throw bad("it", "contains white space: escape it, as in %20");
   if (rest!.includes("#")) throw bad("it", "contains a '#': write %23");
   const [, authority = "", path, query = ""] = /^(?:\/\/([^/?]*))?([^?]*)(?:\?(.*))?$/.exec(rest!)!;
-  if (path!.includes("@")) {
+  if (path!.includes("@") || query.includes("@")) {
     throw bad(
       "it",
-      "contains an '@' behind a '/': write %2F for '/' in a password, or %40 for '@'",
+      "contains an '@' behind a '/' or a '?': write %2F, %3F for them in a password, or %40 for '@'",
     );
   }
   const at = authority.lastIndexOf("@");

@@ -61,6 +61,8 @@ const MALFORMED: readonly (readonly [url: string, says: RegExp])[] = [
   [`redis+sentinel://:${SECRET}@host`, /the name of the primary/],
   [`redis+sentinel://:${SECRET}@host/main/x`, /the path must end with the number/],
   [`redis://:${SECRET}@host?${SECRET}`, /name=value/],
+  [`redis://user:42?${SECRET}=@host`, /'@' behind a '\/' or a '\?': write %2F, %3F/],
+  [`redis://host?label=me@${SECRET}`, /'@' behind a '\/' or a '\?'/],
   [`redis://host?password=${SECRET}`, /'password': redis: has no such option/],
   [`redis://:${SECRET}@host?ttlms=5`, /did you mean 'ttlMs'/],
   [`redis://:${SECRET}@host?ttlMs=5&ttlMs=6`, /'ttlMs' twice/],
