@@ -1,5 +1,5 @@
 /**
- * What the commands share: exit codes, and the lock that they open.
+ * What the commands share: exit codes, the error of bad arguments, and the lock that they open.
  *
  * @module
  */
@@ -16,6 +16,12 @@ export const EXIT = {
   lost: 76,
   setup: 78,
 } as const;
+
+/** The arguments are wrong. Its message ends up beside the advice to read `--help`. */
+export class UsageError extends Error {
+  /** The name of this class. */
+  override readonly name = "UsageError";
+}
 
 /** What a command needs of the program. */
 export interface CommandContext {
@@ -34,9 +40,4 @@ export interface CommandContext {
   say(text: string): void;
   /** Prints a result. */
   print(text: string): void;
-}
-
-/** Adds an option to a URL. */
-export function withOption(url: string, name: string, value: string): string {
-  return `${url}${url.includes("?") ? "&" : "?"}${name}=${encodeURIComponent(value)}`;
 }

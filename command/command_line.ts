@@ -9,8 +9,7 @@ import { LeaseLostError, LockSetupError, LockUnavailableError } from "../core/co
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { parseLockUrl } from "../open/lock_url.ts";
 import { openLock } from "../open/mod.ts";
-import { UsageError } from "./arguments.ts";
-import { type CommandContext, EXIT } from "./command.ts";
+import { type CommandContext, EXIT, UsageError } from "./command.ts";
 import { doctor, DOCTOR_HELP } from "./doctor.ts";
 import { draw, DRAW_HELP } from "./draw.ts";
 import { list, LIST_HELP } from "./list.ts";

@@ -5,7 +5,6 @@
  */
 import { parseArgs } from "node:util";
 import { parseLockUrl } from "../open/lock_url.ts";
-import { openLock } from "../open/mod.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import type { Finding } from "./doctor/finding.ts";
 import { judgeRedis } from "./doctor/redis.ts";
@@ -46,7 +45,7 @@ async function judge(url: string): Promise<Finding[]> {
   const { scheme } = parseLockUrl(url);
   if (scheme === "zookeeper") return await judgeZooKeeper(url);
   if (scheme.startsWith("redis")) return await judgeRedis(url);
-  return (await tryLock((onWarning) => openLock(url, { onWarning }))).findings;
+  return (await tryLock(url)).findings;
 }
 
 function describe({ subject, state, text, fix }: Finding): string {

@@ -5,8 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { drawLocks } from "../timeline/mod.ts";
-import { UsageError } from "./arguments.ts";
-import { type CommandContext, EXIT } from "./command.ts";
+import { type CommandContext, EXIT, UsageError } from "./command.ts";
 
 export const DRAW_HELP = `Usage: holdfast draw [options] FILE…
 

@@ -34,16 +34,6 @@ const UNPROVEN_LOOK_MS = 10;
 /** The longest delay of a timer in ms. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** How a command ended. */
-export interface CommandEnd {
-  /** Its exit code, or as in a shell: 128 + the signal that ended it, 127 or 126 if it could not start. */
-  readonly code: number;
-  /** The code of the system's error if it could not start. */
-  readonly failure?: string;
-  /** Whether it was told to end, because the lease was lost or about to be lost. */
-  readonly isTold: boolean;
-}
-
 /** How a command runs. */
 export interface CommandOptions {
   /** How long it has after TERM, before it is killed. */
@@ -64,7 +54,14 @@ export async function runUnder(
   lease: Lease,
   command: readonly [string, ...string[]],
   { killAfterMs, env, inherited, say }: CommandOptions,
-): Promise<CommandEnd> {
+): Promise<{
+  /** Its exit code, or as in a shell: 128 + the signal that ended it, 127 or 126 if it could not start. */
+  readonly code: number;
+  /** The code of the system's error if it could not start. */
+  readonly failure?: string;
+  /** Whether it was told to end, because the lease was lost or about to be lost. */
+  readonly isTold: boolean;
+}> {
   let group: Group | undefined;
   let isSignalled = false;
   const listeners = FORWARDED.map((signal): [NodeJS.Signals, () => void] => {

@@ -7,8 +7,7 @@ import { parseArgs } from "node:util";
 import { isListable } from "../core/contract/call_options.ts";
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 import { notSupported } from "../core/contract/options.ts";
-import { UsageError } from "./arguments.ts";
-import { type CommandContext, EXIT } from "./command.ts";
+import { type CommandContext, EXIT, UsageError } from "./command.ts";
 import { asJson, describeHolder, printable } from "./snapshot.ts";
 
 export const LIST_HELP = `Usage: holdfast list [options] [PREFIX]

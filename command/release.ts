@@ -7,8 +7,7 @@ import { createInterface } from "node:readline/promises";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
-import { UsageError } from "./arguments.ts";
-import { type CommandContext, EXIT } from "./command.ts";
+import { type CommandContext, EXIT, UsageError } from "./command.ts";
 
 export const RELEASE_HELP = `Usage: holdfast release --steal [options] NAME
 

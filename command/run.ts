@@ -9,8 +9,7 @@ import { parseArgs } from "node:util";
 import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LeaseLostError, LockTimeoutError } from "../core/contract/errors.ts";
 import { lockDescriptors } from "../file/lock_descriptor.ts";
-import { readDuration, readNumber, UsageError } from "./arguments.ts";
-import { type CommandContext, EXIT, withOption } from "./command.ts";
+import { type CommandContext, EXIT, UsageError } from "./command.ts";
 import { runUnder } from "./guard.ts";
 
 /** Which option of the URL `--ttl` sets. */
@@ -43,17 +42,6 @@ Codes: 64 wrong arguments, 69 no service, 78 service refuses, 127 no COMMAND.
 
 Example: holdfast run --at redis://127.0.0.1 --no-wait nightly -- ./report.sh`;
 
-/** What the arguments say. */
-interface Terms {
-  readonly name: string;
-  readonly command: readonly [string, ...string[]];
-  readonly url: string;
-  readonly label: string | undefined;
-  readonly options: AcquireOptions;
-  readonly killAfterMs: number | undefined;
-  readonly busyCode: number;
-}
-
 /** Runs it. Resolves with the exit code. */
 export async function run(args: readonly string[], context: CommandContext): Promise<number> {
   const { name, command, url, label, options, killAfterMs, busyCode } = readTerms(args, context);
@@ -84,7 +72,8 @@ export async function run(args: readonly string[], context: CommandContext): Pro
   }
 }
 
-function readTerms(args: readonly string[], context: CommandContext): Terms {
+/** What the arguments say. */
+function readTerms(args: readonly string[], context: CommandContext) {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -116,7 +105,26 @@ function readTerms(args: readonly string[], context: CommandContext): Terms {
     ...limit === undefined ? {} : { limit: readNumber("--limit", limit, 1, 10_000) },
   };
   const url = withTtl(context.url(values.at), values.ttl);
-  return { name, command: [program, ...rest], url, label, options, killAfterMs, busyCode };
+  const command = [program, ...rest] as const;
+  return { name, command, url, label, options, killAfterMs, busyCode };
+}
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** Reads a duration such as `500ms`, `30s`, `2m` or `1h`, in ms. */
+function readDuration(option: string, text: string): number {
+  const [, digits, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
+  if (unit === undefined) {
+    throw new UsageError(`${option} must be a duration such as 500ms, 30s or 2m`);
+  }
+  return Math.round(Number(digits) * UNITS[unit]!);
+}
+
+/** Reads a whole number in a range. */
+function readNumber(option: string, text: string, min: number, max: number): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && number >= min && number <= max) return number;
+  throw new UsageError(`${option} must be a whole number from ${min} to ${max}`);
 }
 
 /** Runs the command. Resolves with its exit code, or that of a lost lease. */
@@ -172,7 +180,7 @@ function withTtl(url: string, ttl: string | undefined): string {
   if (ttl === undefined) return url;
   const option = TTL_OPTIONS.find(([scheme]) => scheme.test(url))?.[1];
   if (option === undefined) throw new UsageError("--ttl is for Redis and ZooKeeper only");
-  return withOption(url, option, `${readDuration("--ttl", ttl)}`);
+  return `${url}${url.includes("?") ? "&" : "?"}${option}=${readDuration("--ttl", ttl)}`;
 }
 
 /** Waits until the lock is granted; `null` if it was busy for `waitMs`, or the signal has aborted. */

@@ -5,8 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import type { LockWaiter } from "../core/contract/distributed_lock.ts";
-import { UsageError } from "./arguments.ts";
-import { type CommandContext, EXIT } from "./command.ts";
+import { type CommandContext, EXIT, UsageError } from "./command.ts";
 import { asJson, describeHolder, seconds } from "./snapshot.ts";
 
 export const SHOW_HELP = `Usage: holdfast show [options] NAME

@@ -18,7 +18,7 @@ import { loadPackage, PackageNotFound } from "../packages/load_package.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "../redis/options.ts";
 import { RedisLock } from "../redis/redis_lock.ts";
-import { bad, type Host, type LockUrl, readQuery, unescape } from "./lock_url.ts";
+import { bad, type LockUrl, readQuery, unescape } from "./lock_url.ts";
 import type { OpenLockOptions } from "./options.ts";
 import { readTlsFiles, TLS_FILES, type TlsTexts } from "./tls_files.ts";
 
@@ -68,17 +68,15 @@ export async function open(url: LockUrl, options: OpenLockOptions): Promise<Redi
   return new RedisLock(client, { ...options, ...strategy });
 }
 
-/** A client that connects in the background, and the options that the URL has for its lock. */
-export interface OpenClient {
+/** Checks the URL, and makes a client that connects in the background. */
+export async function openClient(url: LockUrl): Promise<{
   /** Its `close()` closes the client, too: a lock calls it at its disposal. */
   readonly client: RedisClient;
   /** Resolves when it is connected. It may never settle. */
   readonly connected: Promise<unknown>;
+  /** The options that the URL has for its lock. */
   readonly strategy: Omit<RedisLockOptions, keyof OpenLockOptions>;
-}
-
-/** Checks the URL, and makes the client. */
-export async function openClient(url: LockUrl): Promise<OpenClient> {
+}> {
   const place = readPlace(url);
   const read = readQuery(url, URL_OPTIONS);
   readTable("openLock()", read, URL_OPTIONS); // checks them before the client connects
@@ -140,16 +138,13 @@ function readPlace(
   if (segments.length > 0 || !/^\d{0,4}$/.test(database)) {
     throw bad("the path", "must end with the number of a database, as in redis://host/0");
   }
+  const defaultPort = kind === "sentinel" ? SENTINEL_PORT : DEFAULT_PORT;
   return {
     kind,
-    hosts: hosts.map((each) => withPort(each, kind === "sentinel" ? SENTINEL_PORT : DEFAULT_PORT)),
+    hosts: hosts.map(({ host, port = defaultPort }) => ({ host, port })),
     database: Number(database),
     primaryName,
   };
-}
-
-function withPort({ host, port }: Host, otherwise: number): Servers["hosts"][number] {
-  return { host, port: port ?? otherwise };
 }
 
 /** Makes a client of the package that was asked for, or of the first one that is installed. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
 import { parseLockUrl } from "../../open/lock_url.ts";
 import { openClient } from "../../open/redis.ts";
-import { openLock } from "../../open/mod.ts";
 import { bad, type Finding, good, notChecked } from "./finding.ts";
 import { tryLock } from "./trial.ts";
 
@@ -28,7 +28,7 @@ type Send = (command: string, ...args: string[]) => Promise<unknown>;
 
 /** Judges the server at a URL. In a cluster, one of its masters. */
 export async function judgeRedis(url: string): Promise<Finding[]> {
-  const trial = await tryLock((onWarning) => openLock(url, { onWarning }));
+  const trial = await tryLock(url);
   const { client, connected, strategy } = await openClient(parseLockUrl(url));
   const send: Send = (command, ...args) => answered(client.send(command, args, ""));
   try {
@@ -47,15 +47,9 @@ export async function judgeRedis(url: string): Promise<Finding[]> {
 
 /** Rejects if there is no answer in time: a client may keep a command for ever. */
 async function answered<T>(reply: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer")), ANSWER_WITHIN_MS);
-  });
-  try {
-    return await Promise.race([reply, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const answer = await within(SYSTEM_CLOCK, reply, ANSWER_WITHIN_MS);
+  if (answer === TIMED_OUT) throw new Error("no answer");
+  return answer;
 }
 
 async function judgeRoundTrip(send: Send, ttlMs: number): Promise<Finding> {

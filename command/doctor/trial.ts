@@ -5,6 +5,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
+import { openLock } from "../../open/mod.ts";
 import { bad, type Finding, good } from "./finding.ts";
 
 const SUBJECT = "a lock, its queue and its handoff";
@@ -12,27 +13,19 @@ const SUBJECT = "a lock, its queue and its handoff";
 const ALSO_JUDGED = /maxmemory-policy/;
 const WAIT_MS = 10_000;
 
-/** What a trial found out. */
-export interface Trial {
+/** Tries a lock with a random name at a URL. */
+export async function tryLock(url: string): Promise<{
   readonly findings: Finding[];
   /** How long in ms the first lease was provable when it was granted; `null` without one. */
   readonly provableMs: number | null;
-}
-
-/**
- * Tries a lock with a random name.
- *
- * @param open Opens an instance, whose warnings go to the function.
- */
-export async function tryLock(
-  open: (onWarning: (message: string) => void) => Promise<DistributedLock>,
-): Promise<Trial> {
+}> {
   const warnings = new Set<string>();
+  const onWarning = (message: string) => void warnings.add(message);
   const name = `holdfast-doctor-${crypto.randomUUID()}`;
   const opened: DistributedLock[] = [];
   let provableMs: number | null = null;
   try {
-    for (let i = 0; i < 2; i++) opened.push(await open((message) => warnings.add(message)));
+    for (let i = 0; i < 2; i++) opened.push(await openLock(url, { onWarning }));
     const [one, other] = opened as [DistributedLock, DistributedLock];
     const first = await one.acquire(name, { waitMs: WAIT_MS });
     provableMs = first.remainingMs;

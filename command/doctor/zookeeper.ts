@@ -6,7 +6,6 @@
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { type Host, parseLockUrl } from "../../open/lock_url.ts";
-import { openLock } from "../../open/mod.ts";
 import { bad, type Finding, good, notChecked } from "./finding.ts";
 import { tryLock } from "./trial.ts";
 
@@ -19,7 +18,7 @@ const MIN_SERVERS = 3;
 /** Judges the ensemble at a URL. */
 export async function judgeZooKeeper(url: string): Promise<Finding[]> {
   const { hosts, query } = parseLockUrl(url);
-  const trial = await tryLock((onWarning) => openLock(url, { onWarning }));
+  const trial = await tryLock(url);
   const isTls = ["tls", "caFile", "certFile"].some((name) => query.has(name));
   return [
     ...trial.findings,
