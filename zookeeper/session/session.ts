@@ -39,7 +39,6 @@ import {
   createRequest,
   deleteRequest,
   getRequest,
-  type Request,
   setRequest,
   type Znode,
 } from "../connection/wire.ts";
@@ -176,11 +175,13 @@ export class Session implements TransportListener {
 
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
-    return this.#send(createRequest(pathPrefix, data, "sequential", this.#isOpen), "write");
+    const request = createRequest(pathPrefix, data, "sequential", this.#isOpen);
+    return this.#answered(instant(this.#clock), this.#requests.send(request), true);
   }
 
   delete(path: string): Promise<void> {
-    return this.#send(deleteRequest(path), "write");
+    const request = deleteRequest(path);
+    return this.#answered(instant(this.#clock), this.#requests.send(request), true);
   }
 
   /** Creates a znode and its parents, where they are missing. The heartbeat's is ephemeral. */
@@ -189,7 +190,11 @@ export class Session implements TransportListener {
       const mode = isEphemeral ? "ephemeral" : "persistent";
       const request = createRequest(path, null, mode, this.#isOpen);
       try {
-        await this.#send(request, isEphemeral ? "urgent write" : "write");
+        await this.#answered(
+          instant(this.#clock),
+          this.#requests.send(request, isEphemeral),
+          true,
+        );
         return;
       } catch (error) {
         if (hasCode(error, "NODE_EXISTS")) return;
@@ -204,13 +209,18 @@ export class Session implements TransportListener {
    * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
    */
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    if (watcher === undefined) return await this.#send(getRequest(path), "read");
+    if (watcher === undefined) {
+      return await this.#answered(instant(this.#clock), this.#requests.send(getRequest(path)));
+    }
     // Added before the request is sent: an event may arrive directly after the answer.
     const known = this.watches.add(path, watcher);
     if (known !== null) return known;
     try {
       const confirm = (znode: Znode) => this.watches.confirm(path, znode);
-      return await this.#send(getRequest(path, confirm), "read");
+      return await this.#answered(
+        instant(this.#clock),
+        this.#requests.send(getRequest(path, confirm)),
+      );
     } catch (error) {
       this.watches.fail(path, watcher);
       throw error;
@@ -223,7 +233,10 @@ export class Session implements TransportListener {
    */
   children(path: string): Promise<Children> {
     return this.#listings.join(path, () => this.children(path)) ??
-      this.#listings.add(path, this.#send(childrenRequest(path), "read"));
+      this.#listings.add(
+        path,
+        this.#answered(instant(this.#clock), this.#requests.send(childrenRequest(path))),
+      );
   }
 
   /** Reads a znode for its number of children, after this call. Calls share the read. */
@@ -242,17 +255,17 @@ export class Session implements TransportListener {
     });
   }
 
-  /** Sends a request and awaits its answer. A refusal is an answer, too. */
-  async #send<T>(request: Request<T>, kind: "read" | "write" | "urgent write"): Promise<T> {
-    const sent = instant(this.#clock);
+  /** Awaits an answer, or a refusal, which is one, too. `sent` is when the request was sent, or just before. */
+  async #answered<T>(sent: Instant, request: Promise<T>, isWrite = false): Promise<T> {
     try {
-      const answer = await this.#requests.send(request, kind === "urgent write");
+      const answer = await request;
       this.lastAnswerMs = this.#clock.now();
-      this.#onAnswer(sent, kind !== "read");
+      this.#onAnswer(sent, this.lastAnswerMs, isWrite);
       return answer;
     } catch (error) {
-      if (classifyFailure(error).endsOutage) this.lastAnswerMs = this.#clock.now();
-      if (isProof(error)) this.#onAnswer(sent, kind !== "read");
+      const nowMs = this.#clock.now();
+      if (classifyFailure(error).endsOutage) this.lastAnswerMs = nowMs;
+      if (isProof(error)) this.#onAnswer(sent, nowMs, isWrite);
       throw error;
     }
   }
@@ -273,12 +286,7 @@ export class Session implements TransportListener {
   }
 
   onPing(sent: Instant): void {
-    this.#onSign(sent);
-  }
-
-  #onAnswer(sent: Instant, isWrite: boolean): void {
-    if (isWrite && this.#end === null && sent.nowMs > this.proof.sent.nowMs) this.#prove(sent);
-    this.#onSign(sent);
+    this.#onAnswer(sent, this.#clock.now(), false);
   }
 
   /** The leader itself has accepted the session, and counts from then. */
@@ -286,9 +294,10 @@ export class Session implements TransportListener {
     this.#signs = [{ sent: this.#transport.requestedAt, answeredMs: -Infinity }];
   }
 
-  #onSign(sent: Instant): void {
+  /** A message is a sign of life; a write also proves the session, by earlier signs. */
+  #onAnswer(sent: Instant, answeredMs: number, isWrite: boolean): void {
+    if (isWrite && this.#end === null && sent.nowMs > this.proof.sent.nowMs) this.#prove(sent);
     const signs = this.#signs;
-    const answeredMs = this.#clock.now();
     if (answeredMs - signs.at(-1)!.answeredMs < this.timeoutMs / 20) return;
     signs.push({ sent, answeredMs });
     // A write that is answered after the whole timeout proves nothing, so no sign from long before it counts.
@@ -301,12 +310,18 @@ export class Session implements TransportListener {
    */
   #prove(sent: Instant): void {
     const { timeoutMs } = this;
-    const reportedMs = sent.nowMs - timeoutMs / 4;
-    const counted = this.#signs.findLast(({ answeredMs }) => answeredMs <= reportedMs);
+    let i = this.#signs.length - 1;
+    while (i >= 0 && this.#signs[i]!.answeredMs > sent.nowMs - timeoutMs / 4) i--;
+    const counted = this.#signs[i]?.sent;
     if (counted === undefined) return; // the answer came too late
-    const validMs = timeoutMs - countedMs(counted.sent, sent, timeoutMs);
-    this.proof = { sent, validMs };
+    // One of the clocks stands still in a suspension; the other one was set if it says that the session has
+    // outlived twice its timeout. The leader's clock may be faster by 1 %.
+    const agoMs = sent.nowMs - counted.nowMs;
+    const wallAgoMs = sent.wallMs - counted.wallMs;
+    const countedMs = wallAgoMs > 2 * timeoutMs ? agoMs : Math.max(agoMs, wallAgoMs);
+    const validMs = timeoutMs - countedMs * 1.01;
     const last = this.#leasesProof;
+    this.proof = { sent, validMs };
     const stepMs = timeoutMs / 20;
     const gainMs = sent.nowMs + validMs - last.sent.nowMs - last.validMs;
     if (gainMs <= stepMs && sent.wallMs - last.sent.wallMs <= stepMs) return;
@@ -351,7 +366,11 @@ export class Session implements TransportListener {
 
   async #writeHeartbeat(): Promise<void> {
     try {
-      await this.#send(setRequest(this.heartbeatPath), "urgent write");
+      await this.#answered(
+        instant(this.#clock),
+        this.#requests.send(setRequest(this.heartbeatPath), true),
+        true,
+      );
     } catch (error) {
       if (!isProof(error)) throw error;
       // That has proven the session, whatever becomes of the create.
@@ -479,16 +498,4 @@ function isProof(error: unknown): boolean {
 
 function sessionOver(): ZooKeeperError {
   return new ZooKeeperError("SESSION_OVER", "The session is over");
-}
-
-/**
- * How long in ms the leader may have counted when a write was sent, if it counts from `since`: by the clock that
- * has advanced further, as one stands still in a suspension. No session outlives twice its timeout: after that
- * the wall clock was set.
- */
-function countedMs(since: Instant, until: Instant, timeoutMs: number): number {
-  const monotonicMs = until.nowMs - since.nowMs;
-  const wallMs = until.wallMs - since.wallMs;
-  const elapsedMs = wallMs > 2 * timeoutMs ? monotonicMs : Math.max(monotonicMs, wallMs);
-  return elapsedMs * 1.01; // its clock may be faster
 }
