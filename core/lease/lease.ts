@@ -321,7 +321,9 @@ export class ManagedLease implements Lease, ScheduledLease {
     const thirdMs = Math.min(ttlMs, validMs) / 3;
     const endMs = this.#deadlineMs;
     this.#renewAtMs = watchEveryMs === undefined ? endMs - 2 * thirdMs : sent.nowMs + watchEveryMs;
-    this.#lateMs = endMs === Infinity ? Infinity : endMs - thirdMs;
+    // A grant on ZooKeeper may come when most of its proof is used up: then it is late when half of the rest is.
+    const leftMs = endMs - this.#context.clock.now();
+    this.#lateMs = endMs === Infinity ? Infinity : endMs - Math.min(thirdMs, leftMs / 2);
   }
 
   /** Resolves with true if the answer was "held". An answer that comes after its attempt is still handled. */

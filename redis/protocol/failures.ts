@@ -76,16 +76,17 @@ const NETWORK_FAILURES = new Map([
 /**
  * Why a connection cannot be made before somebody changes a certificate or a permission: the part of a code or of
  * a text that tells it and may be shown, what has happened, and what to do. Codes and alert numbers are those
- * of OpenSSL in Node; the other texts come from Deno.
+ * of OpenSSL in Node; the other texts come from Deno. The alerts of a damaged record, of an error inside the
+ * server and of a cancelled handshake may pass, and so does a certificate that is not valid yet.
  */
 const SETUP_FAILURES: readonly (readonly [RegExp, string, string])[] = [
   [
-    /^(?:CERT_|DEPTH_ZERO_|ERR_TLS_CERT_|SELF_SIGNED_|UNABLE_TO_)\w+|^invalid peer certificate/,
+    /^(?:CERT_(?!NOT_YET_VALID)|DEPTH_ZERO_|ERR_TLS_CERT_|SELF_SIGNED_|UNABLE_TO_)\w+|^invalid peer certificate(?!: NotValidYet)/,
     "the client rejects its certificate",
     "Is that valid, for this host, and signed by an authority in 'ca'?",
   ],
   [
-    /^ERR_SSL_\w+_ALERT_\w+|^received fatal alert|\bSSL alert number \d+/,
+    /^ERR_SSL_\w+?_ALERT_(?!BAD_RECORD_MAC|INTERNAL_ERROR|USER_CANCELLED)\w+|^received fatal alert(?!: (?:BadRecordMac|InternalError|UserCanceled))|\bSSL alert number (?!(?:20|80|90)\b)\d+/,
     "it refuses the TLS handshake",
     "Does it want another certificate of the client?",
   ],

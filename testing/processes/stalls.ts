@@ -1,10 +1,21 @@
 /**
- * How long this process got no processor.
+ * How long this process got no processor, and scenes that such a stall may spoil.
  *
  * @module
  */
 
 const TICK_MS = 10;
+const MAX_TRIES = 5;
+
+/** What a scene tells: `"stalled"` if this machine was too late for it. */
+export type Shown = "shown" | "stalled";
+
+/** Plays a scene until it shows what it should: a machine does not stall each time. */
+export async function untilShown(play: () => Promise<Shown>): Promise<void> {
+  for (let tries = 1; await play() === "stalled"; tries++) {
+    if (tries === MAX_TRIES) throw new Error(`The scene has shown nothing in ${tries} tries`);
+  }
+}
 
 /** Measures until it is disposed. */
 export interface Stalls extends Disposable {

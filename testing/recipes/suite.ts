@@ -94,7 +94,8 @@ async function endsMark(arena: Arena): Promise<void> {
 
 async function runsLong(arena: Arena): Promise<void> {
   const [locks, other] = [await arena.client(), await arena.client()];
-  // Where it is also the TTL, the work takes longer than one renewal beyond keepMs lasts.
+  // On Redis keepMs is also the TTL. The first renewal that goes beyond keepMs lasts until 1.67 × keepMs: the
+  // work takes longer, so it needs another one.
   const keepMs = scaled(locks.capabilities.attach ? 1_500 : 1_000);
   const workMs = locks.capabilities.attach ? 1.8 * keepMs : 1.2 * keepMs;
   const startMs = performance.now();

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { assertEquals } from "@std/assert";
 import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
 import { LEAVE } from "../../redis/protocol/scripts.ts";
@@ -68,7 +69,7 @@ export async function traceOrder(server: RedisServer, name: string): Promise<Ord
   const reading = (async () => {
     for (;;) {
       const line = String(await connection.next());
-      const words = [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, word]) => word!);
+      const words = [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, word]) => unescaped(word!));
       if (words[0]?.toUpperCase() === "ECHO") seen = words[1]!;
       else if (isLive) queue.execute(words);
       else isLive = words.at(-1) === begin;
@@ -221,4 +222,14 @@ function compare(
   }
   const barged = [...traced.values()].reduce((sum, { overtaken }) => sum + overtaken.length, 0);
   return { inversions: late, pairs, unexplained, barged };
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", a: "\x07", b: "\b" };
+
+/** A word as it was sent: `MONITOR` escapes all bytes but printable ASCII. */
+function unescaped(word: string): string {
+  const bytes = word.replaceAll(/\\(?:x(..)|(.))/g, (_, hex, char) => {
+    return hex ? String.fromCharCode(parseInt(hex, 16)) : ESCAPES[char] ?? char;
+  });
+  return Buffer.from(bytes, "latin1").toString();
 }

@@ -15,6 +15,8 @@ const END_BOUND_MS = 3_000;
 /** The output is complete if none has come in so many steps. A stall of this process uses up one of them. */
 const DRAIN_STEPS = 50;
 const DRAIN_STEP_MS = 100;
+/** A grandchild that outlives its test may print for as long as it likes. */
+const MAX_DRAIN_STEPS = 600;
 
 /** How a child ended. */
 export interface ChildResult {
@@ -66,7 +68,8 @@ export async function runDeno(
   const drained = async () => {
     await child.ended;
     // No condition: a grandchild that outlives its test would keep the outputs open for as long as it likes.
-    while (quiet++ < DRAIN_STEPS && !isCollected.signal.aborted) {
+    for (let steps = 0; steps < MAX_DRAIN_STEPS && quiet++ < DRAIN_STEPS; steps++) {
+      if (isCollected.signal.aborted) return;
       await pause(DRAIN_STEP_MS, isCollected.signal);
     }
   };

@@ -86,8 +86,7 @@ export async function runFile(
     env: { [TIME_FACTOR_VARIABLE]: `${value}` },
     ...{ cwd, onOutput },
     signal: AbortSignal.any([signal, late.signal]),
-  });
-  clearTimeout(timer);
+  }).finally(() => clearTimeout(timer));
   const failure = late.signal.aborted
     ? `did not end in ${timeOf(boundMs * value)}`
     : `exit code ${code}`;

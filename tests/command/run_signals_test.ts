@@ -18,7 +18,7 @@ import { say } from "../../testing/processes/figures.ts";
 import { scriptCommand, type Signal, spawnProcess } from "../../testing/runtime/processes.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS } from "../../testing/time.ts";
+import { KEPT_TTL_MS } from "../../testing/time.ts";
 
 const IS_SOAK = process.env.HOLDFAST_SOAK === "1";
 const ROUNDS = IS_SOAK ? 100 : 3;
@@ -57,8 +57,8 @@ Deno.test("holdfast run: a command may ask for a signal as soon as it runs", asy
 Deno.test("holdfast run: Ctrl-Z does not stop it, for its command would go on without the lock", async () => {
   await using server = await startRedis();
   await using mine = await lockOn(server);
-  const args = ["run", "--ttl", `${ENDING_TTL_MS}ms`, "a", "--", ...OBEDIENT];
-  const { holdfast, output } = await startCommand(args, server.url);
+  const args = ["run", "--ttl", `${KEPT_TTL_MS}ms`, "a", "--", ...OBEDIENT];
+  const { holdfast, output, closed } = await startCommand(args, server.url);
   let stderr = "";
   holdfast.stderr!.setEncoding("utf8").on("data", (chunk: string) => stderr += chunk);
   const deadlineMs = async () => performance.now() + Number(await server.command("PTTL", "lock:a"));
@@ -67,10 +67,11 @@ Deno.test("holdfast run: Ctrl-Z does not stop it, for its command would go on wi
     holdfast.kill("SIGTSTP");
     await waitUntil("it says so", () => stderr.split("Ctrl-Z is ignored").length > count);
   }
-  await waitUntil("it renews", async () => await deadlineMs() > firstMs + ENDING_TTL_MS / 2);
+  await waitUntil("it renews", async () => await deadlineMs() > firstMs + KEPT_TTL_MS / 4);
   assertEquals(await mine.locks.tryAcquire("a"), null);
   holdfast.kill("SIGTERM");
   assertEquals((await holdfast.ended).code, 0);
+  await closed;
   assert(output().endsWith("\ngot TERM\n"), output());
 });
 

@@ -72,6 +72,16 @@ Deno.test("Lease reports a late renewal once, when a third of its time is left, 
   assertEquals(late.length, 2);
 });
 
+Deno.test("Lease of a grant whose proof is nearly used up is not late before its first renewal could be answered", async () => {
+  const sent = { nowMs: -1_100, wallMs: 997_900 }; // 900 ms are left, less than a third
+  const { clock, renewals, late } = openLease({ sent });
+  await clock.pass(10);
+  assertEquals([renewals.length, late], [1, []]);
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await clock.pass(900);
+  assertEquals(late, []);
+});
+
 Deno.test("Lease reports no late renewal when renewals are answered, without autoRenew, and at disposal", async () => {
   const answered = openLease();
   for (let i = 0; i < 5; i++) {

@@ -10,7 +10,7 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
-import { watchStalls } from "../../testing/processes/stalls.ts";
+import { type Shown, untilShown, watchStalls } from "../../testing/processes/stalls.ts";
 import { scaled } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
@@ -27,7 +27,7 @@ async function run(
   server: RedisServer,
   clientName: RedisClientName,
   events: TracedEvents,
-): Promise<"shown" | "stalled"> {
+): Promise<Shown> {
   await using proxy = startProxy(server);
   const url = `redis://${proxy.hostname}:${proxy.port}`;
   const { client, close } = await openRedisClient(clientName, url);
@@ -80,8 +80,7 @@ for (const client of ["node-redis", "ioredis", "deno-redis-like"] as const) {
   Deno.test(`RedisLock × ${client}: a lease is lost at its deadline when the network swallows everything`, async () => {
     await using server = await startRedis();
     using events = traceEvents();
-    await Promise.all(Array.from({ length: RUNS }, async () => {
-      while (await run(server, client, events) === "stalled");
-    }));
+    const runs = Array.from({ length: RUNS }, () => untilShown(() => run(server, client, events)));
+    await Promise.all(runs);
   });
 }

@@ -2,6 +2,7 @@
  * Copies of commands that are executed late, and clean-ups that arrive during a later call.
  */
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
+import { untilShown } from "../../testing/processes/stalls.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate, type ScriptHook, type SentScript } from "../../testing/redis/gated_client.ts";
 import { atOnce, play, type Stage } from "../../testing/redis/race_stage.ts";
@@ -37,14 +38,16 @@ async function replay({ server }: Stage, { copy }: SentScript): Promise<number> 
  */
 async function replayInTime(stage: Stage, onReply: () => ScriptHook) {
   await warmUp(stage);
-  for (;;) {
+  let replayed: { ask: SentScript; state: number } | undefined;
+  await untilShown(async () => {
     stage.gates.sent.length = 0;
     stage.gates.onReply = onReply();
     await (await stage.lock.acquire("n")).release();
     const ask = sentOf(stage, "ask")[0]!;
-    const state = await replay(stage, ask);
-    if (state !== -1) return { ask, state };
-  }
+    replayed = { ask, state: await replay(stage, ask) };
+    return replayed.state === -1 ? "stalled" : "shown";
+  });
+  return replayed!;
 }
 
 Deno.test("RedisLock.acquire() retries without a clean-up, and the release then leaves a tombstone", () =>

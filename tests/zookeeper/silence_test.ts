@@ -14,6 +14,7 @@ import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/processes/random.ts";
+import { type Shown, untilShown } from "../../testing/processes/stalls.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { operations } from "../../testing/zookeeper/wire.ts";
 
@@ -54,7 +55,7 @@ async function znodeOf(parent: string): Promise<string> {
 }
 
 // Paces a workload: the moment between two heartbeats at which the fault begins.
-async function blackHole(sessionTimeoutMs: number, beforeMs: number): Promise<void> {
+async function blackHole(sessionTimeoutMs: number, beforeMs: number): Promise<Shown> {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   const way = `127.0.0.1:${proxy.port}`;
@@ -62,18 +63,22 @@ async function blackHole(sessionTimeoutMs: number, beforeMs: number): Promise<vo
   const lease = await locks.acquire("n");
   const path = await znodeOf(`${rootPath}/n`);
   await pause(beforeMs);
-  if (!lease.isHeld) return await blackHole(sessionTimeoutMs, beforeMs); // the machine stalled
+  if (!lease.isHeld) return "stalled";
   proxy.blackHole("both");
   await outlived(path, lease);
   proxy.heal();
   await (await locks.acquire("n")).release();
+  return "shown";
 }
 
+/** Suspends the server. Returns whether the lease was held until then. */
 // Paces a workload: when the fault begins, and how long it lasts until the server is resumed.
-async function suspend(beforeMs: number, durationMs: number): Promise<void> {
+async function suspend(lease: Lease, beforeMs: number, durationMs: number): Promise<boolean> {
   await pause(beforeMs);
+  const { isHeld } = lease;
   await server.pause();
   await pause(durationMs);
+  return isHeld;
 }
 
 for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
@@ -82,7 +87,8 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
     for (let i = 0; i < HOLES; i += AT_A_TIME) {
       const runs = Array.from({ length: Math.min(AT_A_TIME, HOLES - i) }, async (_, i) => {
         // Each one begins at a different moment between two heartbeats.
-        await blackHole(sessionTimeoutMs, 20 * i + random() * sessionTimeoutMs / 2);
+        const beforeMs = 20 * i + random() * sessionTimeoutMs / 2;
+        await untilShown(() => blackHole(sessionTimeoutMs, beforeMs));
       });
       await Promise.all(runs);
     }
@@ -99,10 +105,11 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
       const path = await znodeOf(`${rootPath}/n`);
       // The first one is longer than the timeout. Others may be shorter, and the session may survive.
       const timeouts = i === 0 ? 1.1 : 0.7 + random() * 0.8;
-      await suspend(random() * sessionTimeoutMs / 4, sessionTimeoutMs * timeouts);
+      const beforeMs = random() * sessionTimeoutMs / 4;
+      const wasHeld = await suspend(lease, beforeMs, sessionTimeoutMs * timeouts);
       const { aborted } = lease.signal;
       await server.resume();
-      if (aborted) lost++;
+      if (aborted && wasHeld) lost++;
       if (!aborted) assert(await lease.release() || lease.remainingMs === 0);
       else await outlived(path, lease);
     }

@@ -73,8 +73,8 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   /** When the last bytes have arrived, and the last whole message; in monotonic ms. */
   #bytesMs = -Infinity;
   #heardMs = -Infinity;
-  /** When the oldest unanswered ping was sent on the current connection. */
-  #pinged: Instant | null = null;
+  /** When the unanswered pings of the current connection were sent. They are answered in this order. */
+  #pinged: Instant[] = [];
   #provenEpoch = 0;
   #dropError: unknown;
   #isDestroyed = false;
@@ -180,13 +180,13 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     this.#manager.socket = this.requests.socket = socket;
     // Half a reply of the last connection is not the beginning of this one's first reply.
     this.#replies = new Replies();
-    this.#pinged = null;
+    this.#pinged = [];
     socket.setNoDelay();
     socket.on(readyEvent, () => {
       this.requestedAt = instant(SYSTEM_CLOCK);
       this.#manager.onSocketConnected();
     });
-    socket.on("timeout", () => this.#pinged ??= instant(SYSTEM_CLOCK));
+    socket.on("timeout", () => this.#pinged.push(instant(SYSTEM_CLOCK)));
     socket.on("data", this.#onData.bind(this, socket));
     socket.on("error", (error) => this.#dropError = error);
     socket.on("close", () => {
@@ -249,8 +249,8 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   }
 
   #onPing(): void {
-    if (this.#pinged !== null) this.#listener?.onPing(this.#pinged);
-    this.#pinged = null;
+    const sent = this.#pinged.shift();
+    if (sent !== undefined) this.#listener?.onPing(sent);
   }
 
   #prove(): void {

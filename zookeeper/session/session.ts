@@ -298,7 +298,8 @@ export class Session implements TransportListener {
   #onAnswer(sent: Instant, answeredMs: number, isWrite: boolean): void {
     if (isWrite && this.#end === null && sent.nowMs > this.proof.sent.nowMs) this.#prove(sent);
     const signs = this.#signs;
-    if (answeredMs - signs.at(-1)!.answeredMs < this.timeoutMs / 20) return;
+    // One that had to wait for its turn was sent long before: it must not take the place of a newer one.
+    if (sent.nowMs - signs.at(-1)!.sent.nowMs < this.timeoutMs / 20) return;
     signs.push({ sent, answeredMs });
     // A write that is answered after the whole timeout proves nothing, so no sign from long before it counts.
     while (signs[1]!.answeredMs < answeredMs - 1.5 * this.timeoutMs) signs.shift();

@@ -242,9 +242,19 @@ Deno.test("classifyFailure() takes a bad certificate and a missing permission fo
       assertEquals(refusedForGood(each), null);
     }
   }
-  for (const code of ["ECONNRESET", "EPIPE", "ERR_SSL_WRONG_VERSION_NUMBER", "ETIMEDOUT"]) {
+  const passing = ["ECONNRESET", "EPIPE", "ERR_SSL_WRONG_VERSION_NUMBER", "ETIMEDOUT"];
+  const passingTls = [
+    ...["CERT_NOT_YET_VALID", "ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR"],
+    "ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC",
+  ];
+  for (const code of [...passing, ...passingTls]) {
     assertEquals(classifyFailure(coded(code)).kind, "retry", code);
   }
+  const texts = [
+    ...["invalid peer certificate: NotValidYet", "received fatal alert: InternalError"],
+    "write EPROTO 00:error:0A000438:SSL routines::tlsv1 alert internal error:SSL alert number 80",
+  ];
+  for (const text of texts) assertEquals(classifyFailure(new Error(text)).kind, "retry", text);
 });
 
 Deno.test("failureOf() takes a redirection for an error of setup only if the client is not one of a cluster", () => {

@@ -104,7 +104,7 @@ Deno.test("deno task test ends a file that does not end, and names it as failed"
   assertEquals([file, summary.failed], ["endless_test.js", 1]);
   const [{ test, text }] = summary.failures as [Failure];
   assertEquals(test, undefined, "the file as a whole");
-  assertMatch(text, /^did not end in \d+ s\n/);
+  assertMatch(text, /^did not end in \d+ s$/m);
 });
 
 Deno.test("deno task test tells tests how late things happen on this machine", async () => {

@@ -198,7 +198,8 @@ Deno.test("The transport connects at once when a connection is dropped that was 
     await waitUntil("it is back", () => transport.epoch === epoch, CONDITION_BOUND_MS);
     await transport.delete("/a");
   }
-  assertLess(performance.now() - startMs, scaled(10_000)); // with pauses it takes 14 s
+  // With the pauses, which no machine changes, it takes 14 s.
+  assertLess(performance.now() - startMs, 10_000);
 });
 
 Deno.test("The transport names the last failure of each server, also while it tries them again", async () => {

@@ -72,6 +72,23 @@ Deno.test("Session is valid for two thirds of its timeout from each of its heart
   assertEquals(Math.round(session.proof.validMs / 100), 66);
 });
 
+Deno.test("Session is proven by its heartbeats while the answers to thousands of earlier requests come in", async () => {
+  const { clock, tree, transport, session } = openSession();
+  tree.create("/locks");
+  tree.create(session.heartbeatPath);
+  const flood = Array.from({ length: 200 }, () => Promise.withResolvers<void>());
+  let sent = 0;
+  transport.answers = (request) => request === "get" ? flood[sent++]!.promise : undefined;
+  const reads = flood.map(() => session.get("/locks"));
+  for (const [i, { resolve }] of flood.entries()) {
+    await clock.pass(100);
+    resolve();
+    if (i % 16 === 0) await session.sendHeartbeat();
+  }
+  await Promise.all(reads);
+  assert(session.proof.validMs > 6_000, `${session.proof.validMs}`);
+});
+
 Deno.test("Session is valid for as much less as the process was suspended since the sign of life", async () => {
   const { clock, tree, session, extensions } = openSession();
   tree.create("/locks");
