@@ -31,6 +31,8 @@ const KILL_EARLY_SHARE = 1 / 10;
 const GROUP_LOOK_MS = 10;
 /** How often in ms to look whether a lease that a suspension has made unproven is proven again. */
 const UNPROVEN_LOOK_MS = 10;
+/** How long in ms killed processes have at least for their end. */
+const KILLED_MS = 1_000;
 /** The longest delay of a timer in ms. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -71,7 +73,8 @@ export async function runUnder(
     };
     return [signal, forward];
   });
-  // Its command has a session of its own, so it would go on, and nobody would renew the lock.
+  // Ctrl-Z would stop this process but not the command, which has a session of its own: nobody would renew the
+  // lock.
   listeners.push([
     "SIGTSTP",
     () => say("Ctrl-Z is ignored while the command runs: end it by Ctrl-C"),
@@ -147,8 +150,8 @@ class Group {
   }
 
   /**
-   * Waits until none is left, and kills those that are left after the time. They get it once more for their end:
-   * zombies that nobody reaps stay.
+   * Waits until none is left. Kills those that are left after `killAfterMs`, then waits as long again, at least
+   * 1 s: zombies that nobody reaps stay.
    */
   async end(killAfterMs: number): Promise<void> {
     let endMs = performance.now() + killAfterMs;
@@ -157,7 +160,7 @@ class Group {
       else if (this.#isKilled) return;
       else {
         this.kill("SIGKILL");
-        endMs = performance.now() + killAfterMs;
+        endMs = performance.now() + Math.max(killAfterMs, KILLED_MS);
       }
     }
   }

@@ -181,18 +181,19 @@ async function lockRequest<Request>(
   if (acquired.state === "failed") res.end(writeProblem(res, acquired.problem) as never);
   if (acquired.state !== "held") return NEVER;
   const { lease } = acquired;
-  if (!holdUntilEnd(lease, res, shield, locked, settings)) return NEVER;
+  const mayRun = holdUntilEnd(lease, res, shield, locked, settings);
+  if (mayRun === NEVER) return NEVER;
   (res as ShieldedResponse & { locals: ExpressLockLocals }).locals.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) res.setHeader(fencingHeader, String(lease.fencingToken));
-  return () => locked.startHandler();
+  return mayRun;
 }
 
 /**
  * Holds the lock until the handler has ended: that is the end of its response, as nothing else says it. So
  * `end()` waits until the lease is proven and the lock released.
  *
- * @returns False if the lease is lost already: then the handler must not run.
+ * @returns What to ask right before the handler may run; `NEVER` if the lease is lost already.
  */
 function holdUntilEnd(
   lease: Lease,
@@ -200,9 +201,9 @@ function holdUntilEnd(
   shield: HandlerShield,
   locked: LockedResponse,
   settings: HoldSettings,
-): boolean {
+): () => boolean {
   const { end, writeHead } = response; // before later middleware wraps them
-  let [isAnswered, isLost] = [false, false];
+  let [isStarted, isAnswered, isLost] = [false, false, false];
   /** Answers 503, or breaks the response off if it has begun. */
   const answerLoss = (loss: unknown) => {
     if (isLost) return;
@@ -230,12 +231,12 @@ function holdUntilEnd(
     }
   };
   response.end = (...args) => {
-    // If the answer is not the handler's, an inner lock has lost its lease, and the handler runs on.
-    if (shield.isReplaced || isAnswered) end.apply(response, args);
+    // The answer is not the handler's before its start, or if an inner lock has lost its lease: then it runs on.
+    if (!isStarted || shield.isReplaced || isAnswered) end.apply(response, args);
     else handlerAnswers(args);
     return response;
   };
   shield.add(locked);
   locked.hold(lease, settings, { onLeaseLost: () => answerLoss(lease.signal.reason) });
-  return !isLost;
+  return isLost ? NEVER : () => isStarted = locked.startHandler();
 }

@@ -215,7 +215,8 @@ function connectNodeRedis(redis: NodeRedis, servers: Servers): Connecting {
   const closed = new AbortController();
   let attempted = Promise.withResolvers<void>();
   client.on("error", () => attempted.resolve()); // the adapter keeps the error for the calls
-  // What is not open cannot be destroyed, but may have opened connections since it was.
+  // Not only if it is open: a cluster that was destroyed while it connected has opened connections since. A client
+  // of one server throws then.
   const destroy = () => promiseTry(() => client.destroy()).catch(() => {});
   const connect = async () => {
     while (!closed.signal.aborted) {

@@ -87,7 +87,7 @@ class Unanswered {
   /** The numbers in their order, and where the oldest that may be unanswered is. */
   #line: number[] = [];
   #oldestAt = 0;
-  /** Each waits for the requests up to one, and in that order. Of those that end together, the lower ranks end first. */
+  /** In the order of `upTo`, the last request that each waits for. Of those that end together, lower ranks end first. */
   #waits: { readonly upTo: number; readonly rank: number; end(): void }[] = [];
 
   get isIdle(): boolean {

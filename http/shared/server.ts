@@ -14,6 +14,8 @@ export interface NodeResponse {
   destroy: (...args: never[]) => unknown;
   /** Whether the connection is closed. Over HTTP/2 it is `undefined`, and that of the stream counts. */
   readonly destroyed?: boolean | undefined;
+  /** Whether `end()` was called. */
+  readonly writableEnded?: boolean | undefined;
   /** The stream of a response over HTTP/2. */
   readonly stream?: NodeStream | undefined;
   /** Whether the status and the headers were sent. */
@@ -32,7 +34,7 @@ export interface NodeStream {
 
 /** Calls the listener once, when the client has disconnected or the response is over: at once if so. */
 export function onClose(response: NodeResponse, listener: () => void): void {
-  if (response.stream?.destroyed ?? response.destroyed) listener();
+  if (response.writableEnded || (response.stream?.destroyed ?? response.destroyed)) listener();
   else response.on("close", listener);
 }
 

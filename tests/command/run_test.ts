@@ -86,7 +86,7 @@ Deno.test("holdfast run: the lock is held until a process that was killed is gon
   // Its end takes a moment, as the system frees its memory. A shell, as that has a single thread.
   const large = `x=$(head -c 150000000 /dev/zero | tr "\\0" x); echo $$; while :; do sleep 1; done`;
   const command = ["sh", "-c", `(trap '' TERM; exec sh -c "$0") & wait`, large];
-  const args = ["run", "--kill-after", "300ms", "a", "--", ...command];
+  const args = ["run", "--kill-after", `${scaled(1_000)}ms`, "a", "--", ...command];
   const { holdfast, pid } = await startCommand(args, server.url);
   const next = mine.locks.acquire("a");
   await waitUntil("the next one waits", async () => {

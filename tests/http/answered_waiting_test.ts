@@ -165,10 +165,32 @@ for (const [name, serve] of Object.entries(SERVERS)) {
         outcome = lease.remainingMs > 0 ? "run under the lock" : "run without it";
         return "done";
       });
-      await ask(server.url);
+      const answer = await ask(server.url);
+      if (outcome === "not run") assertEquals(answer, [503, "too slow"]);
       await waitUntil("it is free", async () => (await locks.query("key")).holders.length === 0);
       outcomes.add(outcome);
     }
     assertEquals([...outcomes].sort(), ["not run", "run under the lock"]);
   });
 }
+
+Deno.test("expressLock() never runs the handler when the request is answered while its key is looked up", async () => {
+  await using locks = new MemoryLock();
+  let handled = 0;
+  const app = express();
+  app.get(
+    "/",
+    expressLock<express.Request>(locks, {
+      key: async ({ res }) => {
+        await null;
+        answerNow(res!);
+        return "key";
+      },
+    }),
+    (_req, res) => void res.json({ handled: ++handled }),
+  );
+  await using server = await listen(app);
+  assertEquals(await ask(server.url), [503, "too slow"]);
+  await waitUntil("it is free", async () => (await locks.query("key")).holders.length === 0);
+  assertEquals(handled, 0);
+});

@@ -84,7 +84,7 @@ export class LockedReply implements LossListener {
    */
   run(handler: () => unknown): unknown {
     const locked = this.#locked;
-    if (!locked.startHandler()) return answerNobody(this.#reply);
+    if (!locked.startHandler()) return locked.hasBegun ? this.#reply : answerNobody(this.#reply);
     const untilSent = this.#watchAnswer();
     let result: unknown;
     try {
