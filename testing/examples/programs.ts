@@ -9,6 +9,7 @@ import { linesOf } from "../runtime/lines.ts";
 import { scriptCommand, type Signal, spawnProcess } from "../runtime/processes.ts";
 import { startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { KEPT_TTL_MS } from "../time.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 
@@ -17,9 +18,6 @@ export interface Place extends AsyncDisposable {
   readonly dir: string;
   readonly env: Readonly<Record<string, string>>;
 }
-
-/** How long in ms a dead process blocks the others. */
-const BLOCKED_MS = 2_000;
 
 /** A place with locks in files. */
 export async function filePlace(): Promise<Place> {
@@ -34,7 +32,7 @@ export async function redisPlace(): Promise<Place> {
   const { dir, env, [Symbol.asyncDispose]: dispose } = await filePlace();
   return {
     dir,
-    env: { ...env, HOLDFAST_URL: `${server.url}?ttlMs=${BLOCKED_MS}` },
+    env: { ...env, HOLDFAST_URL: `${server.url}?ttlMs=${KEPT_TTL_MS}` },
     async [Symbol.asyncDispose]() {
       await dispose();
       await server[Symbol.asyncDispose]();

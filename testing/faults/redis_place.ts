@@ -8,13 +8,14 @@ import { keysLeft } from "../redis/residue.ts";
 import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { scaled } from "../time.ts";
 import type { Residue } from "./history.ts";
 import { replayedCommands } from "./link_faults.ts";
 import type { FaultTable, Healing, Place } from "./place.ts";
 import { LOCK_PREFIX, REDIS_CLOCK_FAULTS, REDIS_FAULTS } from "./redis_faults.ts";
 import type { ClockMaker, WallClock } from "./wall_clock.ts";
 
-const TTL_MS = 1_000;
+const TTL_MS = scaled(1_000);
 const CLIENTS: readonly RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 /** No `fsync`: the operating system keeps written data when a process is killed. */
 const ARGS = [

@@ -9,14 +9,15 @@ import { startZooKeeperEnsemble, type ZooKeeperEnsemble } from "../servers/zooke
 import { nothingLeft } from "../zookeeper/ensemble_traces.ts";
 import { endSession, type SessionKey, sessionKeys } from "../zookeeper/wire.ts";
 import { pause } from "../servers/wait.ts";
+import { scaled } from "../time.ts";
 import type { Residue } from "./history.ts";
 import type { FaultTable, Place, Stage } from "./place.ts";
 import { anyWorker } from "./worker_faults.ts";
 
-const SESSION_TIMEOUT_MS = 1_000;
+const SESSION_TIMEOUT_MS = scaled(1_000);
 const ROOT_PATH = "/holdfast-faults";
 /** A follower tolerates silence for this many ticks of 100 ms: longer than its clients' sessions live. */
-const SYNC_LIMIT_TICKS = 40;
+const SYNC_LIMIT_TICKS = scaled(40);
 
 /** Starts the servers and the proxies. */
 export async function zooKeeperPlace(workers: number): Promise<Place> {

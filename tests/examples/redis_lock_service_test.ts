@@ -6,7 +6,7 @@ import { linesOf } from "../../testing/processes/child.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { scaled } from "../../testing/time.ts";
+import { KEPT_TTL_MS } from "../../testing/time.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 const SCRIPT = fileURLToPath(new URL("lock_service.sh", EXAMPLES));
@@ -86,7 +86,7 @@ Deno.test({
     const { code: readCode, text: read } = await resultOf(reader);
     assertEquals([readCode, read], [0, "from the pipe"]);
     // The first holder outlasts its TTL, the second waits, the third gives up at once.
-    const ttlMs = scaled(3_000); // each renewal starts a process
+    const ttlMs = KEPT_TTL_MS;
     const held = { LOCK_TTL_MS: String(ttlMs) };
     const long = script(url, ["sleep", "60"], held);
     await waitUntil("the command runs", async () => (await queue()).held);

@@ -11,6 +11,7 @@ import { checkTrusted } from "../../file/trust.ts";
 import { LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { asNobody, asRoot, attempt, NOBODY } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
+import { pause } from "../../testing/servers/wait.ts";
 
 /** Runs a command as `nobody`. */
 async function nobody(command: string): Promise<void> {
@@ -343,15 +344,21 @@ asRoot("FileLock waits for the mode of a file that another user is just creating
   const path = lockPath(dir, "n");
   const options = { dir, sharedDir: true };
   const theirs = { env: { DENO_DIR: cache.dir }, through: asNobody };
-  const freshly = async () => {
-    await Deno.writeTextFile(path, "", { mode: 0o600 });
-    // Fresh for as long as a process may take to start.
-    const later = new Date(Date.now() + 1_000);
-    await Deno.utime(path, later, later);
-  };
-  await freshly();
-  assertEquals((await attempt({ options, call: "query" }, theirs)).result, "[]");
-  await freshly();
-  const tried = await attempt({ options }, theirs);
-  assertEquals(tried.result, "null", tried.message);
+  await Deno.writeTextFile(path, "", { mode: 0o600 });
+  let isOver = false;
+  const freshening = (async () => {
+    for (; !isOver; await pause(100)) {
+      const later = new Date(Date.now() + 1_000);
+      await Deno.utime(path, later, later);
+    }
+  })();
+  try {
+    const queried = await attempt({ options, call: "query" }, theirs);
+    assertEquals(queried.result, "[]", queried.message);
+    const tried = await attempt({ options }, theirs);
+    assertEquals(tried.result, "null", tried.message);
+  } finally {
+    isOver = true;
+    await freshening;
+  }
 });

@@ -11,6 +11,7 @@ import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
@@ -38,14 +39,17 @@ async function messages(port: number, tls?: object): Promise<string[]> {
   const node = createClient({ socket: tls ? { ...socket, ...tls, tls: true } : socket });
   const clients = [ioredis(io.on("error", () => {})), nodeRedis(node.on("error", () => {}))];
   const ended = node.connect().catch(() => {});
+  const close = noteOpen(async () => {
+    await ended;
+    await waitUntil("both have given up", () => io.status === "end" && !node.isOpen);
+  });
   try {
     return await Promise.all(clients.map(async (client) => {
       await waitUntil("it cannot connect", () => client.connectionError !== undefined);
       return await setupError(client, 300); // it keeps commands, or says only that it is closed
     }));
   } finally {
-    await ended;
-    await waitUntil("both have given up", () => io.status === "end" && !node.isOpen);
+    await close();
   }
 }
 

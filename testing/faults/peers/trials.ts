@@ -13,7 +13,7 @@ import { check } from "../checker.ts";
 import type { FaultEvent, WorkerEvent } from "../history.ts";
 import { keyOf, type Peer } from "./locks.ts";
 import { type PeerWorkerOptions, warmUpName } from "./peer_worker.ts";
-import { CONDITION_BOUND_MS } from "../../time.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../time.ts";
 
 /** The faults that hit a holder, or a call that acquires. */
 export const FAULTS = ["pause", "black-hole", "lost-reply"] as const;
@@ -44,8 +44,8 @@ type Ending = Omit<Outcome, "overlaps" | "overlapMs">;
 /** The TTL of a holder; long enough for all packages to renew in time. */
 const TTL_MS = 2_000;
 /** The TTL of a lock that may be left behind. */
-const LONG_TTL_MS = 10_000;
-const PATIENCE_MS = 3_000;
+const LONG_TTL_MS = scaled(10_000);
+const PATIENCE_MS = scaled(3_000);
 /** How long a holder is watched after its lock is lost. */
 const WATCHED_MS = 10_000;
 /** How long after a failed acquire its clean-up may take. */

@@ -1,4 +1,3 @@
-// Paces a workload: a response takes a moment between its parts.
 // deno-lint-ignore-file no-console -- this is a script
 // A server on Bun.serve whose routes are locked, and its clients. Prints a line for each part that works.
 import assert from "node:assert/strict";
@@ -8,6 +7,7 @@ import { fetchLock } from "@holdfast/lock/http";
 
 const locks = new MemoryLock();
 const gate = Promise.withResolvers();
+const streamGate = Promise.withResolvers();
 const events = [];
 
 const handler = fetchLock(locks, { key: "key", waitMs: 60_000 })(async (request, lease, server) => {
@@ -19,7 +19,7 @@ const handler = fetchLock(locks, { key: "key", waitMs: 60_000 })(async (request,
       new ReadableStream({
         async start(controller) {
           controller.enqueue(new TextEncoder().encode("first "));
-          await pause(50);
+          await streamGate.promise;
           controller.enqueue(new TextEncoder().encode("last"));
           controller.close();
         },
@@ -75,6 +75,7 @@ const parts = {
     const reader = response.body.getReader();
     await reader.read();
     assert.equal((await ask("/busy"))[0], 409);
+    streamGate.resolve();
     while (!(await reader.read()).done);
     assert.deepEqual(await ask("/busy"), [200, "done"]);
   },

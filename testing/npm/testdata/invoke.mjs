@@ -2,7 +2,7 @@
 // Invokes a bundled function many times at once, as one instance each. Prints the fencing tokens.
 const [bundle, counter, invocations] = process.argv.slice(2);
 const { handler, close } = await import(bundle);
-const context = { getRemainingTimeInMillis: () => 60_000 };
+const context = { getRemainingTimeInMillis: () => 600_000 };
 const results = await Promise.all(
   Array.from({ length: Number(invocations) }, () => handler({ counter }, context)),
 );

@@ -13,7 +13,7 @@ const redis = nodeRedis(client);
 
 export const handler = lambdaLock((ttlMs) => new RedisLock(redis, { ttlMs }), {
   key: (event) => `counter:${event.counter}`,
-  waitMs: 20_000,
+  waitMs: 300_000,
 })(async (event, _context, lease) => {
   const count = Number(await client.get(event.counter));
   await pause(2);
