@@ -14,6 +14,7 @@ export function crashSuite(harness: Harness): void {
   behaviour(harness, "acquire() gets the lock after its holder was killed", async (arena) => {
     const spec = arena.spec({ ttlMs: FAULT_TTL_MS });
     const lock = await arena.client();
+    await lock.query("n"); // connects
     await using holder = startContender(spec, { do: "hold", name: "n" });
     const line = await within("the other process holds the lock", holder.line());
     assertMatch(line, /^held \d+$/);

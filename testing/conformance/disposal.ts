@@ -5,9 +5,9 @@
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type DistributedLock, type Lease, LeaseLostError } from "../../mod.ts";
-import { behaviour, type Harness } from "./harness.ts";
+import { type Arena, behaviour, type Harness } from "./harness.ts";
 import { within } from "./bounds.ts";
-import { SHORT_DISPOSAL_MS } from "../time.ts";
+import { CONDITION_BOUND_MS, SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** Checks that a lease is over for its holder, because its client is disposed. */
 async function assertDisposed(lease: Lease): Promise<void> {
@@ -17,6 +17,14 @@ async function assertDisposed(lease: Lease): Promise<void> {
   assertEquals(assertThrows(() => lease.throwIfLost(), LeaseLostError).reason, "disposed");
   const error = await assertRejects(() => lease.renew(), LeaseLostError);
   assertEquals(error.reason, "disposed");
+}
+
+/** A client that is disposed, and keeps its locks for as long as the test needs; and another one, connected. */
+async function clients(arena: Arena): Promise<[DistributedLock, DistributedLock]> {
+  const client = await arena.client({ disposeTimeoutMs: CONDITION_BOUND_MS });
+  const other = await arena.client();
+  await other.query("n");
+  return [client, other];
 }
 
 /** Registers the behaviours. */
@@ -34,8 +42,7 @@ export function disposalSuite(harness: Harness): void {
     harness,
     "disposal ends a lease for its holder at once, and keeps the lock until its release",
     async (arena) => {
-      const client = await arena.client();
-      const other = await arena.client();
+      const [client, other] = await clients(arena);
       const lease = await client.acquire("n");
       const aborted: unknown[] = [];
       lease.signal.addEventListener("abort", () => aborted.push(lease.signal.reason));
@@ -55,8 +62,7 @@ export function disposalSuite(harness: Harness): void {
     harness,
     "disposal keeps the lock until the callback of request() settles, and request() rejects",
     async (arena) => {
-      const client = await arena.client();
-      const other = await arena.client();
+      const [client, other] = await clients(arena);
       const inside = Promise.withResolvers<Lease>();
       const gate = Promise.withResolvers<void>();
       const call = client.request("n", async (lease) => {
@@ -102,8 +108,7 @@ export function disposalSuite(harness: Harness): void {
     harness,
     "disposal rejects waiters at once with an AbortError, and none of them is granted the lock later",
     async (arena) => {
-      const client = await arena.client();
-      const other = await arena.client();
+      const [client, other] = await clients(arena);
       const lease = await client.acquire("n");
       const waiting = Array.from({ length: 5 }, () => client.acquire("n"));
       const outcomes = Promise.allSettled(waiting);

@@ -64,7 +64,7 @@ export function zooKeeperHarness(
           observing(connectString, async (observer) => {
             const path = `${rootPath}/${znodeName(lease.name)}`;
             const [first] = await observer.children(path);
-            await observer.remove(`${path}/${first}`);
+            if (first !== undefined) await observer.remove(`${path}/${first}`); // else it is lost already
           }),
         // The znodes of locks may stay for a while, but they must have no children.
         residue: () =>

@@ -51,6 +51,7 @@ Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or
   for (const form of FORMS) {
     await using stage = await open(form, 2);
     const [first, second] = stage.instances as [Instance, Instance];
+    for (const instance of stage.instances) await instance.invoke({ key: "warm" });
     const reply = first.invoke({ id: "a", key: "k", mode: "gate" }, scaled(2_500));
     const { killedAtMs } = await first.report("a", "entered");
     assertEquals((await second.invoke({ ...GATEWAY, key: "k" })).value.statusCode, 409);
@@ -70,7 +71,8 @@ Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or
 Deno.test("lambdaLock() with lock files loses and frees the lock when its instance wakes after its invocation", async () => {
   await using stage = await open("factory", 2);
   const [frozen, other] = stage.instances as [Instance, Instance];
-  const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, scaled(1_500));
+  for (const instance of stage.instances) await instance.invoke({ key: "warm" });
+  const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, scaled(2_500));
   const { token, killedAtMs } = await frozen.report("a", "entered");
   frozen.kill("SIGSTOP");
   await frozen.open("a");

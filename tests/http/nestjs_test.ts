@@ -26,7 +26,18 @@ import { NestFactory } from "@nestjs/core";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { EventEmitter } from "node:events";
-import { from, fromEvent, interval, map, Observable, raceWith, take, timeout } from "rxjs";
+import {
+  from,
+  fromEvent,
+  interval,
+  map,
+  Observable,
+  raceWith,
+  Subject,
+  take,
+  takeUntil,
+  timeout,
+} from "rxjs";
 import { FileLock } from "../../file/mod.ts";
 import { HeldLease, Lock, LockInterceptor } from "../../http/nestjs.ts";
 import { type Lease, LeaseLostError, MemoryLock } from "../../mod.ts";
@@ -232,9 +243,10 @@ for (const platform of PLATFORMS) {
     `@Lock() holds the lock until an observable has ended or its client has left, on ${platform}`,
     async () => {
       await using locks = new MemoryLock();
+      const enough = new Subject<void>();
       const Routes = controllerOf({
         observable: () => interval(5).pipe(take(4), map((i) => `${i}`)),
-        events: () => interval(5).pipe(take(4), map((i) => ({ data: `${i}` }))),
+        events: () => interval(5).pipe(takeUntil(enough), map((i) => ({ data: `${i}` }))),
         endless: () => interval(5).pipe(map((i) => ({ data: `${i}` }))),
       }, Lock("key"));
       for (const name of ["events", "endless"]) decorate(Routes, name, Sse(name));
@@ -246,6 +258,7 @@ for (const platform of PLATFORMS) {
         const reader = response.body!.getReader();
         await reader.read();
         assertEquals(await isHeld(locks), true);
+        enough.next();
         if (name === "endless") await reader.cancel();
         else while (!(await reader.read()).done);
         await untilFree(locks);
