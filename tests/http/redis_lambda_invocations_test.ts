@@ -121,6 +121,7 @@ Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the
     await using stage = await open(2);
     const [first, second] = stage.instances as [Instance, Instance];
     const { command } = stage.redis;
+    await second.invoke({ key: "warm", form });
     const holder = await hold(first, form, form);
     const waiting = { waitMs: LONG_TTL_MS, ttlMs: LONG_TTL_MS };
     const startMs = Date.now();
@@ -173,6 +174,7 @@ Deno.test("lambdaLock() renews the lock until the invocation's time is over, and
   await using stage = await open(2, { ttlMs });
   await Promise.all(FORMS.map(async (form, i) => {
     const instance = stage.instances[i]!;
+    await instance.invoke({ key: `warm ${form}`, form });
     const options = { ttlMs, marginMs: scaled(2_000) };
     const id = `deaf ${form}`; // its handler ignores the loss
     const reply = instance.invoke(
@@ -181,7 +183,7 @@ Deno.test("lambdaLock() renews the lock until the invocation's time is over, and
     );
     const { killedAtMs } = await instance.report(id, "entered");
     const renewals = await followTtl(stage.redis, form, killedAtMs!);
-    assert(renewals > 3, `${renewals} renewals`);
+    assert(renewals > 2, `${renewals} renewals`); // beyond one TTL
     const { ok, value } = await reply;
     assert(Date.now() < killedAtMs!, "it is answered in time");
     assertEquals([ok, value.errorType, value.reason], [false, "RetryableLockError", "lease-lost"]);
