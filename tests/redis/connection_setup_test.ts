@@ -86,8 +86,10 @@ Deno.test({
   permissions: { net: false, env: "inherit", read: "inherit", sys: "inherit" },
   async fn() {
     const like = denoRedis(() => connectLike(`redis://${host}:1`));
+    const close = noteOpen(() => like.close?.()); // its last attempt to connect may still pause
     for (const message of [...await messages(1), await setupError(like)]) {
       assert(message.endsWith("(--allow-net). Give it this permission for its address"), message);
     }
+    await close();
   },
 });
