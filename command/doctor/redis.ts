@@ -45,7 +45,7 @@ export async function judgeRedis(url: string): Promise<Finding[]> {
   }
 }
 
-/** Rejects if there is no answer in time: a client may keep a command for ever. */
+/** Rejects if there is no answer in time: a client may keep a command forever. */
 async function answered<T>(reply: Promise<T>): Promise<T> {
   const answer = await within(SYSTEM_CLOCK, reply, ANSWER_WITHIN_MS);
   if (answer === TIMED_OUT) throw new Error("no answer");

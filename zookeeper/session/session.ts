@@ -50,14 +50,6 @@ const MAX_CREATE_ATTEMPTS = 10;
 
 const NEVER: Instant = { nowMs: -Infinity, wallMs: -Infinity };
 
-/** What proves the session: an answered write. */
-export interface Proof {
-  /** When it was sent. */
-  readonly sent: Instant;
-  /** How long in ms the session is valid from then. */
-  readonly validMs: number;
-}
-
 /** A message of ours that the server has answered: so it had arrived by then. */
 interface SignOfLife {
   readonly sent: Instant;
@@ -102,8 +94,8 @@ export class Session implements TransportListener {
   readonly checkEveryMs: number;
   /** When the server last executed a request, or refused it for good; in monotonic ms. */
   lastAnswerMs: number;
-  /** The last proof. Only the session writes it. */
-  proof: Proof = { sent: NEVER, validMs: 0 };
+  /** When the last answered write was sent, and how long in ms the session is valid from then. Only the session writes it. */
+  proof: { readonly sent: Instant; readonly validMs: number } = { sent: NEVER, validMs: 0 };
   /** The znode that the heartbeat writes to. It belongs to this session alone. */
   readonly heartbeatPath: string;
   /** Where watchers are removed: see {@linkcode Session.get}. */
