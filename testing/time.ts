@@ -17,6 +17,8 @@ export const TIME_FACTOR: number = readFactor(process.env[TIME_FACTOR_VARIABLE])
 export const LONG_TTL_MS = scaled(60_000);
 /** The TTL of a lease that renewals keep while the test goes on: a stalled machine must not lose it. */
 export const KEPT_TTL_MS = scaled(5_000);
+/** The TTL of a lease that renewals keep, and that the test outlasts. */
+export const RENEWED_TTL_MS = scaled(3_000);
 /** The TTL of a lease that must last until a fault, and whose end the test waits for after that. */
 export const FAULT_TTL_MS = scaled(2_000);
 /** The TTL of a lease whose end, or whose next renewal, the test waits for: it may end at any time. */

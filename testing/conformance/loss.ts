@@ -8,10 +8,8 @@ import { LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { aborted, block, within } from "./bounds.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { ENDING_TTL_MS, scaled } from "../time.ts";
+import { ENDING_TTL_MS, RENEWED_TTL_MS, scaled } from "../time.ts";
 
-/** The TTL of a lease that is renewed again and again: short, as the test outlasts it. */
-const RENEWED_TTL_MS = scaled(2_000);
 /** The TTL of a lease that ends in any case. */
 const SHORT_TTL_MS = scaled(400);
 /** A client whose next renewal, which finds a loss, comes soon. */

@@ -8,7 +8,6 @@ import express from "express";
 import { expressLock } from "../../http/express.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import type { Lease, MemoryLock } from "../../mod.ts";
-import { withLeases } from "./with_leases.ts";
 import { waitUntil } from "../servers/wait.ts";
 
 /** A handler of Express. */
@@ -34,19 +33,6 @@ export async function lose(locks: MemoryLock, { locals }: express.Response): Pro
   const { name, signal } = locals.lease as Lease;
   await locks.request(name, { steal: true }, () => {});
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
-}
-
-/** A lock whose releases wait for a gate. */
-export function slowReleases(inner: MemoryLock) {
-  const gate = Promise.withResolvers<void>();
-  let asked = 0;
-  const lock = withLeases(inner, (lease) => {
-    const release = lease.release.bind(lease);
-    return Object.defineProperty(lease, "release", {
-      value: () => (asked++, gate.promise.then(release)),
-    });
-  });
-  return { lock, open: gate.resolve, asked: () => asked };
 }
 
 /** An app with one route under the lock `key`. */

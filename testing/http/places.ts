@@ -8,7 +8,7 @@ import { lockKeys } from "../../redis/protocol/keys.ts";
 import type { LockSpec, RedisClientName } from "../conformance/open_lock.ts";
 import { keysLeft } from "../redis/residue.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { scaled } from "../time.ts";
+import { RENEWED_TTL_MS, scaled } from "../time.ts";
 
 /** A fresh place for locks. */
 export interface Place extends AsyncDisposable {
@@ -21,9 +21,6 @@ export interface Place extends AsyncDisposable {
   residue(): Promise<string[]>;
 }
 
-/** The TTL of leases on Redis in ms. A process that is stopped for longer loses them. */
-const TTL_MS = scaled(3_000);
-
 /** Starts a Redis server for one test, which may stop it. */
 export async function redisPlace(client: RedisClientName): Promise<Place> {
   const redis = await startRedis();
@@ -31,7 +28,7 @@ export async function redisPlace(client: RedisClientName): Promise<Place> {
   return {
     spec: {
       ...{ strategy: "redis", client, url, keyPrefix: "" },
-      ...{ ttlMs: TTL_MS, unavailableAfterMs: scaled(2_000) },
+      ...{ ttlMs: RENEWED_TTL_MS, unavailableAfterMs: scaled(2_000) },
     },
     redis,
     async lose(name) {

@@ -22,3 +22,29 @@ export function withLeases(
     },
   };
 }
+
+/** How long in ms a response waits for its release. */
+const RESPONSE_WAITS_MS = 1_000;
+
+/** A lock whose releases wait for a gate. */
+export function slowReleases(inner: DistributedLock) {
+  const gate = Promise.withResolvers<void>();
+  let asked = 0;
+  let firstMs = Infinity;
+  const lock = withLeases(inner, (lease) => {
+    const release = lease.release.bind(lease);
+    return Object.defineProperty(lease, "release", {
+      value() {
+        if (++asked === 1) firstMs = performance.now();
+        return gate.promise.then(release);
+      },
+    });
+  });
+  return {
+    lock,
+    open: gate.resolve,
+    asked: () => asked,
+    /** Whether the response of the first release may have ended without it. */
+    isLate: () => performance.now() - firstMs >= RESPONSE_WAITS_MS,
+  };
+}

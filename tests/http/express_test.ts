@@ -18,9 +18,9 @@ import {
   type Handler,
   isHeld,
   lose,
-  slowReleases,
   untilFree,
 } from "../../testing/http/express_apps.ts";
+import { slowReleases } from "../../testing/http/with_leases.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";

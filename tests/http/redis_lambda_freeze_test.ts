@@ -11,13 +11,12 @@ import {
   startInstance,
   untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
-import { CONDITION_BOUND_MS, FAULT_TTL_MS, scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, RENEWED_TTL_MS, scaled } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
-const TTL_MS = FAULT_TTL_MS;
 
 function placeOn(redis: RedisServer, client: RedisClientName = "node-redis"): LockPlace {
-  return { strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: TTL_MS };
+  return { strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: RENEWED_TTL_MS };
 }
 
 function holderOf({ command }: RedisServer, key: string): Promise<unknown> {
@@ -31,7 +30,7 @@ async function ranOut(redis: RedisServer, key: string): Promise<void> {
 
 /** Starts an invocation whose handler holds the lock, and writes when its gate is opened. */
 async function work(instance: Instance, key: string, id: string, timeoutMs = 60_000) {
-  const options = { ttlMs: TTL_MS, waitMs: CONDITION_BOUND_MS };
+  const options = { ttlMs: RENEWED_TTL_MS, waitMs: CONDITION_BOUND_MS };
   const reply = instance.invoke({ id, key, mode: "write", options }, timeoutMs);
   const { token, killedAtMs } = await instance.report(id, "entered");
   return { reply, token: BigInt(token!), killedAtMs: killedAtMs! };
@@ -121,7 +120,7 @@ Deno.test("lambdaLock() lets the lock of a killed instance expire before its inv
     const leftMs = Number(await redis.command("PTTL", `l:${form}`));
     const isOver = leftMs === -2; // on a slow machine
     assert(
-      isOver || leftMs > 0 && leftMs <= Math.min(remainingMs, TTL_MS),
+      isOver || leftMs > 0 && leftMs <= Math.min(remainingMs, RENEWED_TTL_MS),
       `${leftMs} of ${remainingMs} ms`,
     );
     const { ok, value } = await next;

@@ -4,7 +4,7 @@ import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
-import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import { LONG_TTL_MS, RENEWED_TTL_MS, scaled } from "../../testing/time.ts";
 import {
   type Instance,
   type InstanceEvent,
@@ -18,8 +18,6 @@ import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const PREFIX = "lambda:";
-/** The TTL of leases that are renewed. */
-const TTL_MS = scaled(3_000);
 const SQS = { Records: [{ eventSource: "aws:sqs", messageId: "1", body: "{}" }] };
 const EVENT_BRIDGE = { "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} };
 const GATEWAY_1 = { version: "1.0", httpMethod: "PUT", requestContext: { stage: "test" } };
@@ -38,7 +36,7 @@ async function open(count: number, more: Partial<LockPlace & { strategy: "redis"
       client: "node-redis",
       url: redis.url,
       keyPrefix: PREFIX,
-      ttlMs: TTL_MS,
+      ttlMs: RENEWED_TTL_MS,
     },
     ...more,
   };
@@ -51,7 +49,7 @@ async function open(count: number, more: Partial<LockPlace & { strategy: "redis"
 /** Starts an invocation whose handler holds the lock until its gate is opened. */
 async function hold(instance: Instance, key: string, form: LockForm, timeoutMs = 60_000) {
   const id = `holder of ${key}`;
-  const options = { ttlMs: TTL_MS };
+  const options = { ttlMs: RENEWED_TTL_MS };
   const reply = instance.invoke({ id, key, mode: "gate", form, options }, timeoutMs);
   const { token } = await instance.report(id, "entered");
   return { id, reply, token: BigInt(token!), end: () => (instance.open(id), reply) };
@@ -99,7 +97,7 @@ Deno.test("lambdaLock() answers with busyStatus to an HTTP event, and rejects ot
       assertEquals([value.statusCode, value.isBase64Encoded], [busyStatus, false]);
       assertEquals(value.headers["content-type"], "application/problem+json");
       const retryAfter = value.headers["retry-after"];
-      assert(/^\d+$/.test(retryAfter) && Number(retryAfter) * 1_000 < 2 * TTL_MS + 1_000);
+      assert(/^\d+$/.test(retryAfter) && Number(retryAfter) * 1_000 < 2 * RENEWED_TTL_MS + 1_000);
       assertEquals(JSON.parse(value.body).type, "urn:holdfast:problem:busy");
       const lists = event === BALANCER_LISTS ? [retryAfter] : undefined;
       assertEquals(value.multiValueHeaders?.["retry-after"], lists);
@@ -109,7 +107,7 @@ Deno.test("lambdaLock() answers with busyStatus to an HTTP event, and rejects ot
     const { ok, value } = await second.invoke({ ...event, key: "k" });
     assertEquals([ok, value.errorType], [false, "RetryableLockError"]);
     assertEquals([value.retryable, value.reason, value.lockName], [true, "busy", "k"]);
-    assert(value.retryAfterMs > 0 && value.retryAfterMs <= 1.5 * TTL_MS);
+    assert(value.retryAfterMs > 0 && value.retryAfterMs <= 1.5 * RENEWED_TTL_MS);
   }
   assertEquals((await second.invoke({ key: "another" })).ok, true);
   assertEquals((await second.invoke({})).value.token, null, "without a key there is no lock");
@@ -229,7 +227,13 @@ Deno.test("lambdaLock() frees the lock before it answers, and leaves no subscrip
     assert(await isFree(redis, "k"));
   }
   await using other = await startInstance(
-    { strategy: "redis", client: "ioredis", url: redis.url, keyPrefix: PREFIX, ttlMs: TTL_MS },
+    {
+      strategy: "redis",
+      client: "ioredis",
+      url: redis.url,
+      keyPrefix: PREFIX,
+      ttlMs: RENEWED_TTL_MS,
+    },
     "factory",
   );
   const holder = await hold(other, "k", "factory");
@@ -255,7 +259,7 @@ Deno.test("lambdaLock() answers 503 in time when Redis does not answer", async (
     const [instance] = stage.instances as [Instance];
     await using patient = await startInstance({
       ...{ strategy: "redis", client: "node-redis", url: stage.redis.url },
-      ...{ keyPrefix: PREFIX, ttlMs: TTL_MS, unavailableAfterMs: 60_000 },
+      ...{ keyPrefix: PREFIX, ttlMs: RENEWED_TTL_MS, unavailableAfterMs: 60_000 },
     }, "factory");
     assert((await instance.invoke({ key: "k" })).ok && (await patient.invoke({ key: "k" })).ok);
     await (isPaused ? stage.redis.pause() : stage.redis.kill());

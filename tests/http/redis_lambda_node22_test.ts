@@ -5,13 +5,13 @@ import {
   startInstance,
   untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
-import { CONDITION_BOUND_MS, FAULT_TTL_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, RENEWED_TTL_MS } from "../../testing/time.ts";
 
 Deno.test("lambdaLock() waits, renews and releases with only the built-ins of Node 22", async () => {
   await using redis = await startRedis();
   await Promise.all((["node-redis", "ioredis"] as const).map(async (client) => {
     const place: LockPlace = {
-      ...{ strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: FAULT_TTL_MS },
+      ...{ strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: RENEWED_TTL_MS },
     };
     await using instance = await startInstance(
       place,
@@ -23,7 +23,7 @@ Deno.test("lambdaLock() waits, renews and releases with only the built-ins of No
       "factory",
       "../../testing/http/lambda_instance_node22.ts",
     );
-    const options = { waitMs: CONDITION_BOUND_MS, ttlMs: FAULT_TTL_MS };
+    const options = { waitMs: CONDITION_BOUND_MS, ttlMs: RENEWED_TTL_MS };
     const first = instance.invoke({ id: client, key: client, mode: "gate" });
     await instance.report(client, "entered");
     const second = other.invoke({ key: client, options });
