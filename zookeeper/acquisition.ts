@@ -1,25 +1,25 @@
 /**
- * One call of `acquire()` or `tryAcquire()`, from top to bottom: how it gets a lock, holds it, and leaves
- * nothing behind. The queue of a lock is the children of the lock's znode, by sequence number.
+ * One call of `acquire()` or `tryAcquire()`, from top to bottom: how it gets a lock, holds it, and deletes its
+ * znode. The queue of a lock is the children of the lock's znode, by sequence number.
  *
  * 1. **Enter**, at most 128 calls of an instance at a time: create our znode, an ephemeral sequential child,
- *    and list the children in the same tick, unless an `acquire` has others of this instance ahead.
+ *    and list the children in the same tick, unless an `acquire` has other waiters of this instance ahead.
  * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it.
  *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
  * 3. **Wait**: else watch our znode and the nearest blocker, and sleep until one of them is deleted or the
- *    connection changes. Then see which blockers are left; go to 2. Behind other waiters of this instance
- *    only our own znode is watched. A `tryAcquire` waits only behind other `tryAcquire` calls, for the first
- *    of them, and for 100 ms at most.
+ *    connection changes. Then read the other blockers, or list the children; go to 2. Behind other waiters
+ *    of this instance only our own znode is watched, unless all are shared. A `tryAcquire` waits only behind
+ *    other `tryAcquire` calls, until the first of them is gone or 100 ms old.
  * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.
  * 5. **Lease**: an answered write proves the session, for ⅔ of its timeout T as a rule (`session.ts` tells
- *    how long). If less than T/4 of the last proof is left, a heartbeat goes first. If the connection was
- *    lost meanwhile, our znode is read again after it: it may have been deleted.
+ *    how long). If less than T/4 of the last proof is left, a heartbeat goes first. Then our
+ *    znode is read, unless its watch is set: it may have been deleted.
  * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
- *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. If no
- *    write is answered until the deadline, or the server says so, the session is over, and all its
- *    leases are lost as `"session-expired"`.
+ *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. The
+ *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until
+ *    the deadline or the server says that it is.
  * 7. **Release**, loss, or a call that ends without a lease: delete our znode, again and again until the
  *    server answers, has dropped the session, or disposal is over; in the next session if this one is
  *    over. If the server refuses, `release()` or `tryAcquire()` rejects.
@@ -29,11 +29,11 @@
  * on the new connection its znode is searched for by its UUID, and created again if it is not there.
  *
  * Between calls of one instance a handoff is faster: the next waiter is told when the holder's delete is
- * sent, not when it is answered.
+ * sent, not when it is answered. Its own znode keeps all others out.
  *
  * Below this page: our znode in `recipe/own_znode.ts`, the wait in `recipe/waiter.ts`, what the calls of
  * an instance know together in `recipe/shared_queue.ts`, the proof of the session in
- * `session/session.ts`.
+ * `session/session.ts`, the delete of unused locks in `idle_locks.ts`.
  *
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
@@ -100,14 +100,14 @@ export class Acquisition implements LeaseActions, ChangeListener {
   readonly #context: CallContext;
   readonly #terms: AcquisitionTerms;
   readonly #clock: Clock;
-  /** Ends the call: the caller's signal does, and disposal. */
+  /** Aborts with the caller's signal, and at disposal. */
   readonly #signal: ReturnType<typeof callSignal>;
   readonly #budget: OutageBudget;
-  /** Whether it is one of those that may enter a queue now. */
+  /** Whether it has one of the 128 places of step 1. */
   #isAdmitted = false;
-  /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
+  /** The last position that `onWait` got: 0 before the first one. A `tryAcquire` has none. */
   #lastPosition: number | undefined = 0;
-  /** The znode of the lock that is held. */
+  /** Our znode, once the lock is granted. */
   #heldZnode: OwnZnode | null = null;
   /** The lease; `null` before and after. */
   #lease: ManagedLease | null = null;
@@ -169,7 +169,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
 
   // Entering the queue, and waiting in it.
 
-  /** Waits in line: that is no outage while the others are answered. */
+  /** Waiting in line is no outage while the others are answered. */
   async #waitInLine(turn: Promise<void>): Promise<void> {
     const { sessions } = this.#context;
     const startMs = this.#clock.now();
@@ -188,8 +188,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
    * Creates our znode, and in the first call of a session the znode of its heartbeats. A session's requests are
    * executed in order, so what is read in the same tick takes account of our znode.
    *
-   * @returns A listing. Behind other calls of this instance, unless it is a shared one behind few: if there is
-   * an `onWait`, the lock's znode, which tells the position; else `null`.
+   * @returns A listing. Behind other waiters of this instance `null`; with an `onWait` the lock's znode, which
+   * tells the position, or a listing for a shared call behind few others.
    */
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
@@ -197,15 +197,15 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const budget = this.#budget;
     // A shared call may be granted the lock together with those ahead: it reports no wait before it has looked.
     const looks = mode === "shared" && onWait !== undefined && queue.isShort;
-    const isBehindOthers = !isTry && queue.hasOthersAhead && !looks;
-    const isSilent = isBehindOthers && onWait === undefined;
+    const lists = isTry || !queue.hasOthersAhead || looks;
+    const isSilent = !lists && onWait === undefined;
     if (!isTry) queue.entering++;
     try {
       for (;;) {
         const preparing = session.prepareHeartbeat();
         const creating = znode.create();
         let reading: Promise<QueueView | Znode | null> = NOTHING_READ;
-        if (!isBehindOthers) reading = queue.list();
+        if (lists) reading = queue.list();
         else if (!isSilent) reading = queue.size();
         reading.catch(() => {}); // If the create fails, only its error counts.
         try {
@@ -220,7 +220,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
           else await budget.recover(error);
         }
         if (!znode.isCreated) continue;
-        const read = () => isBehindOthers ? queue.size() : queue.list();
+        const read = () => lists ? queue.list() : queue.size();
         return isSilent ? null : await session.ask<QueueView | Znode | null>(budget, read);
       }
     } finally {
@@ -251,7 +251,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
       this.#report({ position: turn, waiters: waiterCount });
     } else if (!isInRange(znode.sequence)) throw znode.outOfNumbers();
     else if (seen !== null) {
-      // All that were created before our znode are ahead of it, unless they were deleted.
+      // So many were created after our znode. They are behind it, unless they were deleted.
       const behind = seen.createCount - 1 - znode.sequence;
       const waiters = Math.max(1, seen.childCount - (znode.queue.latest?.holderCount || 1));
       this.#report({ position: Math.max(1, waiters - behind), waiters });
@@ -291,16 +291,16 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const { name, label, maxHoldMs, call } = this.#terms;
     const { session } = znode;
     const budget = this.#budget;
-    // Sends nothing while the watch is set. It is lost with its connection, and then nothing tells us that
-    // our znode was deleted, and another client was granted the lock.
+    // Sends nothing while the watch is set. A watch is lost with its connection: then nothing tells us that
+    // our znode was deleted and another client was granted the lock.
     const watch = () => session.ask(budget, () => znode.watch());
     if (znode.fencingToken === null) await watch();
-    // The heartbeat's znode was created together with ours, unless there was an outage.
+    // The heartbeat's znode exists by now, unless there was an outage.
     if (session.prepareHeartbeat() !== null) {
       await budget.ask(async () => void await session.prepareHeartbeat());
       await watch();
     }
-    // A waiter sends no writes, so after a long wait the session must be proven again. The write comes
+    // A waiter sends no writes, so after a long wait the proof may be old. The write comes
     // before the read: then a server that lags behind the ensemble knows of a delete.
     while (!session.isProvenRecently) {
       await budget.ask(() => session.sendHeartbeat());
@@ -376,12 +376,12 @@ export class Acquisition implements LeaseActions, ChangeListener {
 
   async #release(znode: OwnZnode): Promise<ReleaseAnswer> {
     const answer = await this.#delete(znode);
-    // An answered delete is not sent again, even if the answer came after the first attempt was over.
+    // Once our znode is gone, no delete is sent again, even if the answer came after the first attempt was over.
     if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
     return answer;
   }
 
-  /** Leaves the queue without the lock. Without an answer, that goes on in the background. */
+  /** Leaves the queue without the lock. Without an answer, or after an abort, that goes on in the background. */
   async #leave(znode: OwnZnode): Promise<null> {
     const deleting = this.#delete(znode);
     const answer = await this.#budget.settle(deleting).catch(() => null);
@@ -398,7 +398,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   /**
-   * Tries in the background to delete a znode of ours, until it is gone or the engine is closed.
+   * Tries in the background to delete a znode of ours, until the outcome is known or the engine is closed.
    *
    * @param deleting The first attempt.
    */
@@ -416,7 +416,6 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 }
 
-/** Throws the failure of a request that the server will refuse again. */
 function throwIfRefused(error: unknown): void {
   if (classifyFailure(error).kind === "refused") throw error;
 }
