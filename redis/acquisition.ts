@@ -2,25 +2,27 @@
  * The life of one call, in the words of `docs/redis-protocol.md`. Invariants are those of `docs/design.md`.
  *
  * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_, to _attach_ (to what its owner id
- *    holds), or to _steal_ (from the holder that was read before). An ask that fails is sent again until the
- *    outage budget is used up. The answer says: granted; queued; held (a call that does not wait ends without
- *    a lease); late (the call asks again, and fails at the 8th in a row unless it has been queued); searching
- *    (it asks again); or ended (a tombstone refuses it, and it fails).
+ *    holds), or to _steal_ (from the holder that was read before, or a lock that is free by now). An ask that
+ *    fails is sent again until the outage budget is used up, unless the server would refuse it again. The
+ *    answer says: granted; queued; held (a call that does not wait ends without a lease); late (nothing was
+ *    done: the call asks again, and fails at the 8th in a row unless it has been queued); searching (the next
+ *    waiter is not found yet: it asks again); or ended (a tombstone refuses it, and it fails).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
- *    its ticket: at intervals, when the holder's TTL is over, and when messages may be lost. All ask if an
- *    answer, "queued" or "granted", says that the server knows fewer of them than there are, or if one of them
- *    has found an outage.
+ *    its ticket: at intervals, which also shows that its process lives; when the holder's TTL is over, since
+ *    only an ask hands an expired lock on; and when messages may be lost. All ask if an answer, "queued" or
+ *    "granted", says that the server knows fewer waiters than there are, or if one gives up in an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
  *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
- *    extends the claim to a whole TTL. If the message is lost, an answer to another waiter makes it ask.
+ *    extends the claim to a whole TTL. If the message is lost, the foremost waiter's next ask finds the grant.
  * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
  *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant
- *    on the same client, the message "stolen", the answer "queued" or "held" to a later call of its owner id.
+ *    on the same client, unless both are shared; the message "stolen"; and, if it is exclusive, the answer
+ *    "queued" or "held" to a later call of its owner id.
  * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified
  *    that the lock is free, and asks).
- * 6. A call that ends without a lease _cleans up_: it waits for the answers to its asks, and leaves if the server
- *    knows the call, or may still execute a copy of an ask. Against such a copy this leave, and that of a
- *    release, writes a tombstone.
+ * 6. A call that ends without a lease _cleans up_ in the background: it waits for the answers to its asks, and
+ *    leaves if the server may know the call, or may still execute a copy of an ask. Against such a copy this
+ *    leave, and that of a release, writes a tombstone.
  *
  * Below this page: which waiter asks when in `waiting/`, the commands in `protocol/`, leases by lock in
  * `held_leases.ts`. Who may call under which owner id is decided in `owner_calls.ts`.
@@ -93,14 +95,15 @@ export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" |
  * | -------------------------------- | ----------------------- | ---------------------------------- |
  * | an ask is sent                   | asking                  | asking (valid)                     |
  * | the answer "queued"              | asking (valid)          | queued                             |
- * | an ask is due                    | asking (valid), queued  | asking (outdated)                  |
+ * | an ask is due, or "free"         | asking (valid), queued  | asking (outdated)                  |
  * | a grant message                  | asking, queued, granted | granted: the latest message counts |
  * | the call has looked at its grant | granted                 | asking                             |
  * | the message "stolen"             | asking, queued, granted | asking (void)                      |
  * | a lease is opened, or refused    | asking                  | over                               |
  *
- * In brackets is what the answer to the current ask is worth: _outdated_, it counts, but another ask must
- * follow; _void_, a grant in it was stolen since. After a grant message the answer under way decides nothing.
+ * In brackets is what the answer to the current ask is worth: _outdated_, after "queued" another ask must
+ * follow; _void_, it decides nothing, for a grant in it was stolen since. Nor does the answer that is under
+ * way after a grant message.
  * Errors, an abort and disposal end the call in any phase.
  */
 export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions {
@@ -166,10 +169,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.inbox = context.waiters.inbox;
   }
 
-  /**
-   * Resolves with the lease, or with `null` if the call does not wait and is refused. If it ends without a
-   * lease, it cleans up in the background.
-   */
+  /** Resolves with the lease, or with `null` if the call does not wait and is refused. */
   async run(): Promise<ManagedLease | null> {
     const { engine: { background }, waiters } = this.#context;
     const { signal } = this.#terms;
@@ -238,7 +238,6 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
       if (turn !== null) window.withdraw(turn);
     }
     this.#throwIfEnded();
-    // After a theft a grant in the answer is void. After a grant message the answer decides nothing.
     if (answer === undefined || this.#phase !== "asking" || this.#answerWorth === "void") return;
     if (answer.state !== "late") return this.#onAnswer(answer, this.#sent!);
     if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
@@ -248,7 +247,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
-  /** The trace of a call shows its first ask. The others are sent for all waiters, or after an outage. */
+  /** The trace of a call shows its first ask only. */
   #sendOutside(window: CommandWindow, turn: AskTurn | null): Promise<AskAnswer | void> {
     return outside(() => turn === null ? this.#send(window) : this.#sendInTurn(window, turn));
   }
@@ -274,9 +273,9 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     const endTimer = this.#endTimer = this.#budget.timeAnswer(this.#fail!);
     return commands.ask(this, window, sent, lastMomentMs).then((answer) => {
       endTimer(false);
-      if (sent.epoch !== client.epoch) this.#isUnclean = true;
-      else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
+      if (sent.epoch !== client.epoch) this.#isUnclean = true;
+      else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 0;
       this.#learn(answer);
       return answer.state === "late" ? this.#onLate(answer, window, sent) : answer;
     }, (error) => {
@@ -328,7 +327,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
           this.#terms.name,
         );
       default:
-        return; // the server is still searching for the next waiter: asks again
+        return; // "searching"
     }
   }
 
@@ -531,7 +530,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
       // Not before: until then an answer may name this holder, and would be taken for a lost grant.
       held.remove(lock, this.value);
       if (leave.answer.state !== "gone") return leave.answer;
-      waiters.askNow(lock); // the queue may be lost, too
+      waiters.askNow(lock); // the foremost one: the queue may be lost, too
       if (isRepeated) return leave.answer;
       // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
       const isUncertain = tombstoneMs === 0
@@ -570,7 +569,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
       // The lock may have been taken over from an earlier lease of the owner id.
       const keepsLock = this.#keepsLock || this.mode === "attach" ||
-        (outlivesDisposal && this.ownerTurn !== null) || // an id of ours has no earlier lease
+        (outlivesDisposal && this.ownerTurn !== null) || // an id that we made has no earlier lease
         held.isHeldUnder(this.keys.lock, ownerId);
       const tombstoneMs = this.#tombstoneMs(commands.client.epoch);
       try {
