@@ -48,8 +48,8 @@ export function refusedRelease(
  */
 export interface LeaseRequest {
   /**
-   * When the lease is over without an answer, in monotonic ms: of the requests that wait, the earliest is
-   * sent first. 0 for releases that somebody waits for, `Infinity` for clean-ups.
+   * When the lease is over without an answer, in monotonic ms: of the renewals that wait, the earliest is sent
+   * first. 0 for releases that somebody waits for, which take turns with renewals; `Infinity` for clean-ups.
    */
   readonly byMs: number;
   /** The request waits in this process for its turn. `withdraw` takes it out of the queue, and rejects it. */

@@ -2,11 +2,11 @@
  * The life of one lease: its deadline, renewal, loss and release. It is _held_ until its deadline, which
  * each confirmed renewal moves to later; then it is _lost_, and released in the background. While it is
  * _unproven_, after a suspension of the process, its holder must not rely on it. At disposal it is _kept_,
- * lost for its holder alone, so that nobody gets the lock while the holder stops; one that outlives
- * disposal is lost and not released. `release()` makes it _releasing_ until the service answers, at most
- * until the deadline, then _released_, even if the service refused and the lock stays held. The picture
- * is in `docs/design.md`, section 3, as are the invariants that comments name. Nothing here knows a
- * server: a strategy sends the requests.
+ * lost for its holder alone, so that nobody gets the lock while the holder stops; with `outlivesDisposal`
+ * it is lost but not released. `release()` makes it _releasing_ until the service answers, at most until
+ * the deadline, then _released_, even if the service refused and the lock stays held. The picture is in
+ * `docs/design.md`, section 3, as are the invariants that comments name. Nothing here knows a server: a
+ * strategy sends the requests.
  *
  * @module
  */
@@ -52,13 +52,13 @@ export interface LeaseContext {
   readonly stopped: AbortSignal;
   /** The user's option: gets each lease that has less than a third of its time left, although it is renewed. */
   readonly onRenewalLate: ((late: RenewalLate) => void) | undefined;
-  /** About the shortest time, in ms, in which a renewal was answered of late. Only leases write it. */
+  /** About the shortest recent time, in ms, from a renewal to its answer. Only leases write it. */
   answerMs: number;
 }
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
-/** How long, in ms, before its deadline a lease can no longer be saved, if answers usually come fast: at most. */
+/** What a queued renewal needs before the deadline, in ms: a fiftieth of the lease's time, at most this. */
 const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
@@ -89,19 +89,19 @@ export class ManagedLease implements Lease, ScheduledLease {
   #ttlMs: number;
   /** The longest TTL, in ms, that was requested, answered or not: how long the server may keep the lock. */
   #longestTtlMs: number;
-  /** Of the answer that the deadline is from: when its request was sent, and how long, in ms, it made the lease valid. */
+  /** The answer that set the deadline: when its request was sent, and for how long, in ms, it is valid. */
   #sent: Instant;
   #validMs: number;
   /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
   #renewAtMs = Infinity;
   /** From when on the lease counts as renewed late, in monotonic ms; `Infinity` once that is reported. */
   #lateMs = Infinity;
-  /** The renewal under way, until its answer or the end of its attempt. True if the answer was "held". */
+  /** The renewal under way, until its answer or the end of its attempt, even if the lease is over by then. */
   #renewing: Promise<boolean> | null = null;
   #attempt: Attempt | null = null;
   /**
-   * Set when a renewal is sent, until an answer extends the lease: the last error, `undefined` until a
-   * renewal has failed. Decides whether a lease that runs out is "unreachable" or "expired".
+   * From when a renewal is sent until an answer extends the lease: its last error, if one has failed. A lease
+   * that runs out meanwhile is "unreachable", else "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
   #releasing: Promise<boolean> | null = null;
@@ -111,14 +111,14 @@ export class ManagedLease implements Lease, ScheduledLease {
   #loss: LeaseLostError | null = null;
   /** Made when `signal` is first read. */
   #controller: AbortController | null = null;
-  /** Called when the lease is no longer kept. */
+  /** Resolves the promise of `keep()`. */
   #endKeep: (() => void) | null = null;
-  /** Which code holds it: known once it has used it. */
+  /** The code that holds the lease, once it has used it. */
   #hold: Hold | null = null;
   /** What the channels tell about it; `null` until somebody listens. */
   #trace: HoldTrace | null = null;
 
-  /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
+  /** @param deadlineMs That of the grant, in monotonic ms: from when it was sent, or from its `startMs`. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
     this.#context = context;
     this.#actions = actions;
@@ -147,8 +147,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Whether the lock must stay held for it: also while it is kept or unproven, and if it outlives a disposal,
-   * as long as that lasts.
+   * Whether the lock must stay held for it: also while it is kept or unproven, and after a disposal that it
+   * outlives, until its deadline.
    */
   get needsLock(): boolean {
     if (this.#checkLive()) return true;
@@ -200,9 +200,8 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /**
    * The service has answered a request that was sent at `sent`: the lease has `validMs` left from then. Of
-   * two answers the later deadline counts, for the one that comes now may be late; but in a suspension of the
-   * process its deadline stood still, so an answer from before one counts less than an answer from after it.
-   * A lost lease stays lost.
+   * two answers the later deadline counts, for this one may be late; but an answer from before a suspension of
+   * the process, in which its deadline stood still, counts less than one from after it.
    */
   extend(sent: Instant, validMs: number, ttlMs: number = this.#ttlMs): void {
     if (!this.#checkLive()) return;
@@ -228,9 +227,9 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #checkLive(): boolean {
     if (this.#state !== "held" && this.#state !== "kept") return false;
-    const nowMs = this.#context.clock.now();
-    if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
-    else if (nowMs < this.#deadlineMs) return true;
+    const endMs = Math.min(this.#deadlineMs, this.#maxHoldAtMs);
+    if (this.#context.clock.now() < endMs) return true;
+    if (endMs === this.#maxHoldAtMs) this.lose("max-hold");
     else {
       const unsent = this.#attempt?.isQueued ? UNSENT : undefined;
       const cause = this.#unanswered?.cause ?? unsent;
@@ -243,13 +242,12 @@ export class ManagedLease implements Lease, ScheduledLease {
   /**
    * Whether the last answer still proves the lease. After a suspension of the process it does not: the
    * monotonic clock stood still, the TTL on the server went on (invariant 7). Then this also sends a
-   * renewal, unless one is under way: its answer proves the lease.
+   * renewal, whose answer proves the lease, unless one is under way.
    */
   #checkProven(): boolean {
     if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
-      // Without automatic renewal the lease must be proven but not prolonged. The server never shortens a
-      // lease, so a renewal of 1 ms leaves its TTL as it is.
+      // Without automatic renewal it is proven, not prolonged: no renewal shortens a lease, so 1 ms does not.
       this.#sendRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;
@@ -281,7 +279,7 @@ export class ManagedLease implements Lease, ScheduledLease {
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#sendRenewal(askMs)) return;
       else if (this.#state === "held") await this.#pause(retryDelayMs(this.#grant.ttlMs));
-      // For the same end as before; 1 ms asks for a proof alone, as no renewal shortens a lease.
+      // For the same end as before; 1 ms only proves the lease.
       if (ttlMs !== undefined) askMs = Math.max(1, Math.ceil(ttlMs - elapsedMs(clock, called)));
     }
   }
@@ -312,8 +310,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * The next renewal is due when two thirds of the granted time are left, and late when one third is. With
-   * `watchEveryMs` it is due that long after the newest answered request was sent.
+   * The next renewal is due when two thirds of the TTL, or of a shorter granted time, are left, and late when
+   * one third is. With `watchEveryMs` it is due that long after the request of the last answer was sent.
    */
   #planRenewal(sent: Instant, validMs: number): void {
     const { ttlMs, watchEveryMs, autoRenew } = this.#grant;
@@ -338,20 +336,20 @@ export class ManagedLease implements Lease, ScheduledLease {
       () => this.#canBeSaved(),
     );
     this.#attempt = attempt;
-    const sent = instant(clock);
+    const called = instant(clock);
     this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
     this.#unanswered ??= { cause: undefined };
     const onAnswer = (answer: RenewAnswer) => {
-      const turn = attempt.turn ?? sent;
-      // Also if it comes too late for this lease: else each of the next ones would be saved in vain, too.
-      if (answer.state === "held" && this.#attempt === attempt) this.#learnAnswerMs(turn);
-      return this.#onRenewalAnswer(turn, ttlMs, answer);
+      const sent = attempt.turn ?? called;
+      // Also if the lease is over by now: else `#canBeSaved()` would let the next ones try in vain, too.
+      if (answer.state === "held" && this.#attempt === attempt) this.#learnAnswerMs(sent);
+      return this.#onRenewalAnswer(sent, ttlMs, answer);
     };
     const answered = promiseTry(() => this.#actions.renew!(ttlMs, attempt))
       .then(onAnswer, (cause) => onAnswer({ state: "unknown", cause }));
     return this.#renewing = attempt.settle(answered, false).then((isHeld) => {
       this.#renewing = this.#attempt = null;
-      // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
+      // Infinity: not renewed automatically. Then whoever asked for this renewal tries again.
       if (!isHeld && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);
       }
@@ -365,8 +363,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Whether a renewal that is sent now will be answered before the deadline. If more leases wait than can be
-   * renewed in time, those that cannot be saved must not cost others their turn, one by one.
+   * Whether a renewal whose turn comes now is likely to be answered before the deadline. If more leases wait
+   * than can be renewed in time, those that cannot be saved must not cost others their turn, one by one.
    */
   #canBeSaved(): boolean {
     const { clock, answerMs } = this.#context;
@@ -380,9 +378,11 @@ export class ManagedLease implements Lease, ScheduledLease {
     context.answerMs = Math.min(context.clock.now() - sent.nowMs, context.answerMs * 1.01 + 0.01);
   }
 
-  /** A renewal is answered, perhaps after its attempt has ended. Returns whether the lease goes on. */
+  /** A renewal is answered, perhaps after its attempt. Returns true for "held" before the deadline. */
   #onRenewalAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
-    if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
+    if (answer.state === "unknown" && this.#unanswered !== null) {
+      this.#unanswered = { cause: answer.cause };
+    }
     if (!this.#checkLive()) return false;
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
     else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
@@ -399,7 +399,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   // Loss, for good or, at disposal, for the holder alone.
 
-  /** Ends the lease as lost and aborts its signal. Does nothing unless the lease is held or kept. */
+  /** Ends the lease as lost and aborts its signal. A strategy calls it, too, for instance after a steal. */
   lose(reason: LeaseLostReason, cause?: unknown): void {
     if (this.#state !== "held" && this.#state !== "kept") return;
     this.#state = "lost";
@@ -411,8 +411,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Ends the lease for its holder at disposal. The lock is kept until it is released, unless the lease outlives
-   * the instance: then it is lost here, and stays on the server. Resolves when the lock is no longer kept.
+   * Ends the lease for its holder at disposal. Resolves when the lock is no longer kept; with
+   * `outlivesDisposal` at once: the lease is lost, but the lock stays on the server.
    */
   keep(): Promise<void> {
     this.#checkLive();
@@ -513,8 +513,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Sends one release: if somebody waits for it, before the renewals that wait for their turn, else after them,
-   * so that lost leases do not cost others their time. Without an answer in time the result is "unknown".
+   * Sends one release. That of a lost lease waits behind all others and behind renewals, so that lost leases do
+   * not cost others their time. Without an answer in time the result is "unknown".
    */
   #sendRelease(leftMs: number, isLost: boolean): ReleaseAnswer | Promise<ReleaseAnswer> {
     const { clock } = this.#context;
@@ -558,7 +558,6 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (release.hasSubscribers) this.#publish(release, refusal === null ? {} : { error: refusal });
   }
 
-  /** Pauses before a retry. */
   #pause(delayMs: number): Promise<void> {
     const { clock, stopped } = this.#context;
     return pause(clock, delayMs, stopped);

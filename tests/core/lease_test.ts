@@ -550,6 +550,26 @@ Deno.test("Lease is lost and released after maxHoldMs although it was renewed", 
   assertEquals(service.releases.length, 1);
 });
 
+Deno.test("Lease whose deadline and maxHoldMs pass in one stall is lost by the one that came first", () => {
+  for (const [maxHoldMs, reason] of [[2_000, "max-hold"], [4_000, "expired"]] as const) {
+    const service = openLease({ maxHoldMs });
+    service.clock.block(5_000);
+    assertEquals(lossOf(service).reason, reason);
+  }
+});
+
+Deno.test("Lease expires, and was not unreachable, when only a renewal before the last answer has failed", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  const renewed = lease.renew();
+  await clock.pass(700); // the first attempt ends, and the next one follows a pause
+  renewals[1]!.answer({ state: "held", validMs: 3_000 });
+  await renewed;
+  renewals[0]!.fail(new Error("the connection was lost"));
+  await settle();
+  await clock.pass(PROVABLE_MS);
+  assertEquals(lossOf({ lease }).reason, "expired");
+});
+
 Deno.test("Lease is unproven after a suspension of the process until a new renewal is answered", async () => {
   const { lease, clock, renewals } = openLease();
   const { signal } = lease;
