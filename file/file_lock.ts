@@ -1,14 +1,15 @@
 /**
  * `FileLock`, from top to bottom: an acquire waits for its turn in this instance, then tries to lock the
- * file of the lock by `flock`. If somebody else has locked it, it waits for a change of the directory, or
- * polls, and looks again. If the path still leads to the file that it has locked, the lock is its own, and
- * a new token is written; otherwise it opens the path again. A release ends the turn and unlocks
- * the file, which is deleted when nobody has used it for a while. While a lease is held, its file is
- * compared with the one at the path: another one there, or none, means that the lease is lost.
+ * file of the lock by `flock`. If somebody else has locked it, it waits for a change of the file, or for the
+ * next poll, and looks again. If the path still leads to the file that it has locked, it marks the file as
+ * held, with a new token; otherwise it opens the path again. A release ends the turn and unlocks the file,
+ * which is deleted a second later unless somebody uses it. While a lease is held, its file is compared with
+ * the one at the path: if another one is there, or none, the lease is lost and released.
  *
  * A waiter looks before it tries, since a try that fails wakes the others; but one such try marks the file as
- * wanted. An instance that got the lock eight times in a row then lets others go first, once (`"yield"`). A
- * file that is locked but not marked as held (`"unmarked"`) is locked for a moment only, or by another program.
+ * wanted. If it is marked, an instance that got the lock eight times in a row lets others go first, once
+ * (`"yield"`). A file that is locked but not marked as held (`"unmarked"`) is locked by an instance for a
+ * moment, or by another program.
  *
  * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
  * `directory_changes.ts`, tokens in `tokens.ts`, deletion in `deletion.ts`.
@@ -58,7 +59,7 @@ import { chooseFileSystem } from "./system/choose.ts";
 
 /** The interval, in ms, at which a holder checks that its file is still at the path. */
 const WATCH_MS = 1_000;
-/** How often a call looks again, because an instance may have locked the file for a moment only. */
+/** How often `tryAcquire()` and `query()` try again: an instance may have locked the file for a moment only. */
 const BRIEF_LOCK_TRIES = 20;
 
 /**
@@ -66,14 +67,14 @@ const BRIEF_LOCK_TRIES = 20;
  *
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
- * served first in, first out. On Linux a watch of the directory notifies waiting instances when the
- * lock is free, also if its holder was killed; elsewhere they poll. Between instances there is no order,
- * but one that was granted the lock eight times in a row lets others go first. So `onWait` and `query()`
- * know the waiters of this instance only.
+ * served first in, first out. A watch of the directory notifies waiting instances when the lock is
+ * free, also if its holder was killed; without one (see `pollIntervalMs`) they poll. Between instances
+ * there is no order, but one that was granted the lock eight times in a row lets others go first. So
+ * `onWait` and `query()` know the waiters of this instance only.
  *
  * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
- * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
- * Fencing tokens are `max(previous + 1, wall clock in µs)`.
+ * Files that nobody uses are deleted (see `keepFiles`), except `holdfast.tokens`, which remembers their
+ * tokens. Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
  * Works with Deno 2.8 or later, with Node 22.12 or later if the package `koffi` is installed, and with Bun
  * 1.3 or later. Processes of all three exclude each other. On Windows it works with Deno only.
@@ -112,7 +113,7 @@ export class FileLock implements ListableLock {
     options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
   });
-  /** The kernel frees the lock when the process ends, so no timer of a lease keeps it alive. */
+  /** No timer of a lease keeps the process alive: the kernel frees the lock when it ends. */
   readonly #engine = new LeaseEngine("file", SYSTEM_CLOCK, undefined, BACKGROUND_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
@@ -130,8 +131,8 @@ export class FileLock implements ListableLock {
    * @param options Directory, deletion, polling, label, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
-   * @throws {LockSetupError} If the runtime cannot lock files here: Node without koffi, Bun before 1.3,
-   * and both on Windows.
+   * @throws {LockSetupError} If the runtime cannot lock files here: Deno before 2.8, Node without koffi,
+   * Bun before 1.3, Node and Bun on Windows.
    */
   constructor(options: FileLockOptions = {}) {
     const read = readOptions(options);
@@ -154,12 +155,12 @@ export class FileLock implements ListableLock {
     return isPlain(read) ? await this.#wait(name, read) : await this.#calls.acquire(name, read);
   }
 
-  /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
   async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     options.signal?.throwIfAborted();
     const call = callSignal(options.signal, this.#lifetime.ended);
     const { signal } = call;
     const { label = this.#lifetime.label, onWait } = options;
+    const sinceMs = performance.now();
     let last: WaitInfo = {};
     const notify = onWait && ((info: WaitInfo) => {
       if (info.position === last.position && info.waiters === last.waiters) return;
@@ -170,11 +171,11 @@ export class FileLock implements ListableLock {
     try {
       turn = await this.#queue.enter(name, { signal, label, onWait: notify });
       signal.throwIfAborted();
-      // A watch shows that there are waiters, or were lately: a try that fails would wake them.
+      // A watch means that locks were contended lately: a try that fails may wake other processes.
       const looksFirst = this.#changes.isWatched;
-      const result = this.#directory.tryLock(name, label, { looksFirst, mayYield: true });
-      if (typeof result === "object") return this.#open(name, turn, result, options);
-      return await this.#waitForFile({ name, turn, seen: result, options, signal, notify });
+      const seen = this.#directory.tryLock(name, label, { looksFirst, mayYield: true });
+      if (typeof seen === "object") return this.#open(name, turn, seen, options);
+      return await this.#waitForFile({ name, turn, sinceMs, seen, options, signal, notify });
     } catch (error) {
       turn?.end();
       throw error;
@@ -184,10 +185,10 @@ export class FileLock implements ListableLock {
   }
 
   async #waitForFile(
-    { name, turn, seen, options, signal, notify }: {
+    { name, turn, sinceMs, seen, options, signal, notify }: {
       name: string;
       turn: Turn;
-      /** Why the file was not locked. */
+      sinceMs: number;
       seen: NotLocked;
       options: AcquireOptions & Traced;
       signal: AbortSignal;
@@ -196,7 +197,7 @@ export class FileLock implements ListableLock {
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
-    this.#fileWaiters.set(name, { mode: "exclusive", sinceMs: performance.now(), label });
+    this.#fileWaiters.set(name, { mode: "exclusive", sinceMs, label });
     this.#queue.countAhead(name, 1);
     try {
       notify?.({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
@@ -248,7 +249,7 @@ export class FileLock implements ListableLock {
     return (this.#fileWaiters.has(name) ? 1 : 0) + this.#queue.waiterCount(name);
   }
 
-  /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
+  /** Tries again for a moment if the file is locked but not marked as held. */
   async #tryBriefly(
     name: string,
     turn: Turn,
@@ -266,7 +267,6 @@ export class FileLock implements ListableLock {
     }
   }
 
-  /** Makes a lease of a locked file. Its release ends the turn in this instance, too. */
   #open(
     name: string,
     turn: Turn,
@@ -320,8 +320,8 @@ export class FileLock implements ListableLock {
   }
 
   /**
-   * Lists the names of all lock files: those that are held, were held in the last second, or are kept. It reads
-   * a part of each file. See {@linkcode ListableLock.list}.
+   * Lists the names of all lock files, also of locks that are free and whose files are not deleted yet, or are
+   * kept. It reads a part of each file. See {@linkcode ListableLock.list}.
    */
   list(options: ListOptions = {}): AsyncIterable<string> {
     const prefix = readPrefix(options);
@@ -336,7 +336,7 @@ export class FileLock implements ListableLock {
     }
   }
 
-  /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
+  /** Rejects waiters with an `AbortError` and ends all leases, within `disposeTimeoutMs`. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     const { disposeTimeoutMs } = this.#lifetime;
     const untilMs = performance.now() + disposeTimeoutMs;
@@ -347,7 +347,7 @@ export class FileLock implements ListableLock {
     });
   }
 
-  /** The holder; `null` if the lock is free. If the file stays locked without a mark, it is unknown. */
+  /** `null` if the lock is free. */
   async #holder(name: string): Promise<LockHolder | null> {
     for (let tries = 0;; tries++) {
       const seen = this.#directory.observe(name);
@@ -357,7 +357,8 @@ export class FileLock implements ListableLock {
         return { mode: "exclusive", ...(label ? { label } : {}), fencingToken };
       }
       if (tries === BRIEF_LOCK_TRIES) return { mode: "exclusive" };
-      await pause(SYSTEM_CLOCK, 1, this.#lifetime.ended);
+      await pause(SYSTEM_CLOCK, 1);
+      this.#lifetime.ended.throwIfAborted();
     }
   }
 

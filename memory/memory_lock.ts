@@ -1,8 +1,8 @@
 /**
- * `MemoryLock`: locks within one instance, without I/O. The caller that has the turn of a name holds the lock:
+ * `MemoryLock`: locks within one instance, without I/O. A caller that has a turn of a name holds the lock:
  * its lease is opened in the step that grants the turn. The release ends the turn, which grants the next one,
- * first in, first out. A steal takes the turn away, and then ends the lease of the victim. The turns are in
- * `core/lease/local_queue.ts`.
+ * first in, first out. A steal takes all turns away, opens its own lease, and then ends those of the victims.
+ * The turns are in `core/lease/local_queue.ts`.
  *
  * @module
  */
@@ -45,8 +45,8 @@ export type MemoryLockOptions = StrategyOptions;
  * Named locks within one instance: first in, first out, without a server, files or permissions.
  *
  * It excludes only callers of the *same instance* from each other: use it for tests, examples and
- * programs of a single process. It has shared holders and limits. A lease ends when it is released, stolen, or held for `maxHoldMs`.
- * Fencing tokens start at 1 in each instance.
+ * programs of a single process. It has shared holders and limits. A lease ends by its release, a steal,
+ * `maxHoldMs` or disposal. Each instance counts its fencing tokens from 1.
  *
  * @example Usage
  * ```ts
@@ -117,14 +117,13 @@ export class MemoryLock implements ListableLock {
     const { signal, onWait } = options;
     signal?.throwIfAborted();
     let lease: ManagedLease | null = null;
-    // Opened in the step that grants the turn, so that a thief always finds a lease to take away.
+    // Not later: a thief must always find a lease to take away.
     const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
     const [terms, label] = [termsOf(options), this.#labelOf(options)];
     await this.#queue.enter(name, { terms, signal, label, onWait, onTurn });
     return await this.#handOut(lease!, signal);
   }
 
-  /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
   async #handOut(lease: ManagedLease, signal: AbortSignal | undefined): Promise<Lease> {
     const ending = signal?.aborted ? signal : this.#lifetime.ended;
     if (!ending.aborted) return lease;
@@ -178,7 +177,7 @@ export class MemoryLock implements ListableLock {
     for (const name of this.#queue.names()) if (name.startsWith(prefix)) yield name;
   }
 
-  /** Rejects waiters with an `AbortError` and ends all leases, in `disposeTimeoutMs`. Never rejects. */
+  /** Rejects waiters with an `AbortError` and ends all leases, within `disposeTimeoutMs`. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => {
       this.#queue.rejectAll(this.#lifetime.ended.reason);

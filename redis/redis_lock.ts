@@ -358,7 +358,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     }
   }
 
-  /** Rejects waiters with an `AbortError` and ends leases, in `disposeTimeoutMs`. Never rejects. */
+  /** Rejects waiters with an `AbortError` and ends leases, within `disposeTimeoutMs`. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => this.#close(this.#lifetime.disposeTimeoutMs));
   }

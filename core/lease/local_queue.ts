@@ -15,7 +15,7 @@ import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
 import { type ReportedWaiter, WaitReports } from "./wait_reports.ts";
 
-/** A local waiter, as `query()` reports it. */
+/** A local waiter, as its queue knows it. */
 export interface LocalWaiter {
   readonly mode: LockMode;
   /** When it started to wait, in monotonic ms. */
@@ -43,7 +43,7 @@ export function termsOf(options: AcquireOptions): Terms {
   return mode === "exclusive" ? EXCLUSIVE : { mode, limit: options.limit };
 }
 
-/** So many waiters get their turns in one step at most. Others may have to wait for the event loop. */
+/** How many waiters get their turns in one step at most. The rest get them in later steps of the event loop. */
 const MAX_BATCH = 64;
 
 interface QueuedWaiter extends Terms, LocalWaiter, ReportedWaiter {
@@ -58,7 +58,7 @@ interface Line {
   isShared: boolean;
   /** The number of seizures so far: each ends all turns before it. */
   seizures: number;
-  /** In the order of arrival. The first one does not fit, except while turns are given out. */
+  /** In the order of arrival. The first one fits only while turns are given out. */
   readonly waiters: LinkedSet<QueuedWaiter>;
   /** How many wait for something else, with a turn already: they are ahead of the waiters. */
   ahead: number;
@@ -88,14 +88,14 @@ export interface Turn {
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
   readonly #clock: Clock;
-  /** While all waiters are rejected, none gets a turn. */
+  /** Whether all waiters are being rejected: then none gets a turn. */
   #isEnding = false;
 
   constructor(clock: Clock = SYSTEM_CLOCK) {
     this.#clock = clock;
   }
 
-  /** Returns a turn, or `null` if others have theirs or wait. */
+  /** Returns a turn, or `null` if others wait or it does not fit. */
   tryEnter(name: string, terms: Terms = EXCLUSIVE): Turn | null {
     let line = this.#lines.get(name);
     if (line === undefined) {
@@ -109,8 +109,8 @@ export class LocalQueue {
   }
 
   /**
-   * Waits for a turn. `onWait` is called if the caller has to wait, and when its place has changed; then
-   * `onTurn`, in the step that grants the turn: only later could another call seize it. It must not throw.
+   * Waits for a turn. `onWait` is called if the caller has to wait, and soon after its place or the number of
+   * waiters has changed; then `onTurn`, which must not throw, before another call could seize the turn.
    *
    * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
    */
@@ -171,7 +171,7 @@ export class LocalQueue {
     line.reports?.onChange();
   }
 
-  /** Takes the turns away from the callers that have them, ahead of all waiters. */
+  /** Ends all current turns, and returns a new one, ahead of all waiters. */
   seize(name: string): Turn {
     const line = this.#lines.get(name);
     if (line === undefined) return this.tryEnter(name)!;
@@ -190,7 +190,6 @@ export class LocalQueue {
     return this.#lines.get(name)?.waiters.take(max) ?? [];
   }
 
-  /** The same, as `query()` shows them. */
   described(name: string, max: number): LockWaiter[] {
     const nowMs = this.#clock.now();
     return this.waiters(name, max).map((waiter) => describedWaiter(waiter, nowMs));

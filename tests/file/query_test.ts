@@ -78,6 +78,26 @@ Deno.test({
   },
 });
 
+Deno.test("FileLock.query() tells how long a waiter has waited since its call, not since its turn", async () => {
+  await using temp = await temporary();
+  await using other = new FileLock({ dir: temp.dir });
+  await using locks = new FileLock({ dir: temp.dir });
+  const held = await other.acquire("n");
+  const leaving = new AbortController();
+  const first = locks.acquire("n", { signal: leaving.signal, label: "first" });
+  const second = locks.acquire("n", { label: "second" });
+  const calledMs = performance.now();
+  await waitUntil("both have waited", () => performance.now() - calledMs > 100);
+  leaving.abort();
+  await assertRejects(() => first);
+  const leastMs = performance.now() - calledMs;
+  const waiters = (await locks.query("n")).waiters!;
+  assertEquals(waiters.map(({ label }) => label), ["second"]);
+  assert(waiters[0]!.waitedMs >= leastMs, `${waiters[0]!.waitedMs} of ${leastMs} ms`);
+  await held.release();
+  await (await within("the waiter is granted", second)).release();
+});
+
 Deno.test("FileLock.query() reports no holder when several look at a free lock at once", async () => {
   await using temp = await temporary();
   const instances = Array.from({ length: 8 }, () => new FileLock({ dir: temp.dir }));
