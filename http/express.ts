@@ -20,6 +20,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
+import { lossOf } from "../core/contract/request.ts";
 import { LockedResponse } from "./internal/node_response.ts";
 import {
   type HandlerShield,
@@ -38,7 +39,7 @@ import {
   readOptions,
   report,
 } from "./internal/options.ts";
-import { acquireForRequest, keyOf, leasesOf, lossOf } from "./internal/request.ts";
+import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
 import { CLIENT_GONE, leaseLost } from "./shared/problem.ts";
 
 export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";

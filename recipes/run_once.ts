@@ -21,6 +21,7 @@ import {
   ttl,
 } from "../core/contract/options.ts";
 import { BACKGROUND_CLOCK, pause, SYSTEM_CLOCK, ttlLasting } from "../core/time/clock.ts";
+import { lossOf } from "../core/contract/request.ts";
 
 /** Options of {@linkcode runOnce}. */
 export interface RunOnceOptions {
@@ -136,7 +137,8 @@ export async function runOnce<T>(
   if (isKept) renewWhile(lease, keepMs, untilMs, ended.signal);
   try {
     const value = await work(lease);
-    if (lease.signal.aborted) throw lease.signal.reason;
+    const loss = await lossOf(lease, isKept ? MIN_TTL_MS : undefined);
+    if (loss !== null) throw loss;
     return { ran: true, value };
   } finally {
     ended.abort();

@@ -474,9 +474,10 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     const { engine, held } = this.#context;
     if (held.hasLater(this.keys.lock, this, fencingToken)) return;
-    // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
+    // A lease that was taken over keeps the longer TTL of the earlier call, unless renewals keep it.
     const { name, ownerId, autoRenew, maxHoldMs, outlivesDisposal, call } = this.#terms;
-    const ttlMs = outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
+    const keepsLonger = outlivesDisposal || !autoRenew;
+    const ttlMs = keepsLonger ? Math.max(this.ttlMs, validMs) : this.ttlMs;
     const lease = engine.open({
       name,
       ownerId,

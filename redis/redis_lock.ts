@@ -416,7 +416,7 @@ function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const holder: LockHolder = {
     mode: "exclusive",
     ...labelled(value),
-    ...(isOurs(value) ? { fencingToken } : {}),
+    ...(isOurs(value) && fencingToken > 0n ? { fencingToken } : {}), // the key of the token may be lost
     ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
   };
   return { name, holders: [holder], holderCount: 1, waiters, waiterCount };

@@ -202,7 +202,8 @@ export interface Lease extends AsyncDisposable {
   throwIfLost(): void;
   /**
    * Prolongs the lease to at least `ttlMs` from now; never shortens it. Only needed with
-   * `autoRenew: false`, or to get more time than the TTL. Retries until the lease ends; with a `ttlMs`,
+   * `autoRenew: false`, or to get more time than the TTL. On ZooKeeper it only proves the session, whose time
+   * is fixed: read `remainingMs`. Retries until the lease ends; with a `ttlMs`,
    * each retry asks for the same end, counted from the call by the clock, monotonic or wall, that has advanced
    * further: after a step of the wall clock read `remainingMs`.
    *

@@ -1,6 +1,6 @@
 /**
- * `request()` of the Web Locks API, on top of acquire and release. Its options are read in
- * `call_options.ts`.
+ * `request()` of the Web Locks API, on top of acquire and release, and what the parts that run code under a
+ * lock have in common with it. The options of `request()` are read in `call_options.ts`.
  *
  * @module
  * @see {@link https://w3c.github.io/web-locks/}
@@ -13,7 +13,7 @@ import type {
   RequestOptions,
 } from "./distributed_lock.ts";
 import { readRequestOptions, REQUEST_OPTIONS } from "./call_options.ts";
-import { LeaseLostError } from "./errors.ts";
+import { LeaseLostError, LockError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
 import { checkName, describe, notSupported, type OptionTable } from "./options.ts";
 
@@ -81,4 +81,27 @@ export async function runUnder<T>(
     if (error instanceof LeaseLostError) throw error; // after a mere release there is no such error
   }
   return result;
+}
+
+/**
+ * Returns the error if the lease is lost, even if no timer has fired yet; `null` if it is not, or if its code
+ * has released it. If it is only unproven, as the process was suspended, a renewal asks the service.
+ *
+ * @param ttlMs For how long, in ms, that renewal asks; the TTL of the lease unless given.
+ */
+export async function lossOf(lease: Lease, ttlMs?: number): Promise<unknown> {
+  try {
+    lease.throwIfLost();
+    return null;
+  } catch (loss) {
+    if (!(loss instanceof LeaseLostError)) return null;
+    try {
+      await lease.renew(ttlMs);
+      return null;
+    } catch (error) {
+      if (error instanceof LeaseLostError) return error;
+      // Its code has released it in the meantime; or a lock that is being disposed renews no lease.
+      return error instanceof LockError && error.code === "ERR_LEASE_RELEASED" ? null : loss;
+    }
+  }
 }

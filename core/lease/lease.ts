@@ -311,17 +311,20 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /**
    * The next renewal is due when two thirds of the TTL, or of a shorter granted time, are left, and late when
-   * one third is. With `watchEveryMs` it is due that long after the request of the last answer was sent.
+   * one third is; after `renew()` with a longer TTL no later than before, for the lock may be stolen. With
+   * `watchEveryMs` it is due that long after the request of the last answer was sent.
    */
   #planRenewal(sent: Instant, validMs: number): void {
     const { ttlMs, watchEveryMs, autoRenew } = this.#grant;
     if (this.#actions.renew === undefined || (watchEveryMs === undefined && !autoRenew)) return;
     const thirdMs = Math.min(ttlMs, validMs) / 3;
     const endMs = this.#deadlineMs;
-    this.#renewAtMs = watchEveryMs === undefined ? endMs - 2 * thirdMs : sent.nowMs + watchEveryMs;
+    const nowMs = this.#context.clock.now();
+    this.#renewAtMs = watchEveryMs === undefined
+      ? Math.min(endMs - 2 * thirdMs, nowMs + ttlMs / 3)
+      : sent.nowMs + watchEveryMs;
     // A grant on ZooKeeper may come when most of its proof is used up: then it is late when half of the rest is.
-    const leftMs = endMs - this.#context.clock.now();
-    this.#lateMs = endMs === Infinity ? Infinity : endMs - Math.min(thirdMs, leftMs / 2);
+    this.#lateMs = endMs === Infinity ? Infinity : endMs - Math.min(thirdMs, (endMs - nowMs) / 2);
   }
 
   /** Resolves with true if the answer was "held". An answer that comes after its attempt is still handled. */
@@ -472,7 +475,10 @@ export class ManagedLease implements Lease, ScheduledLease {
       for (let isRepeated = false;; isRepeated = true) {
         const leftMs = endMs - clock.now();
         if (leftMs <= 0) this.#cleanUp();
-        if (leftMs <= 0 || stopped.aborted) return isOurs;
+        if (leftMs <= 0 || stopped.aborted) {
+          if (!isOurs) this.#error ??= new LeaseLostError(this.name, "unreachable");
+          return isOurs;
+        }
         const answer = await this.#sendRelease(leftMs, false);
         if (answer.state === "released") return true;
         if (answer.state === "refused") throw refusal = refusedRelease(this.name, answer);

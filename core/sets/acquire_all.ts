@@ -82,7 +82,7 @@ interface Step {
 /**
  * Waits for several locks and acquires all of them, one after the other in the order of the code units of
  * their names, whatever the order of `entries`. Calls that do so never deadlock each other. If it rejects,
- * it has released what it had acquired. It deadlocks with code that acquires further locks while it holds
+ * what it had acquired is released; in an outage the releases may go on. It deadlocks with code that acquires further locks while it holds
  * some, or locks of another manager.
  *
  * @example Usage
@@ -143,7 +143,8 @@ export async function acquireAll(
  * @param locks The manager of all the locks.
  * @param entries The names, 1 to 64, each once.
  * @param options Renewal and limits.
- * @returns The leases, or `null` if somebody else holds one of the locks. Then none is held.
+ * @returns The leases, or `null` if somebody else holds one of the locks. Then the others are
+ * released; in an outage the releases may go on.
  * @throws {TypeError|RangeError} If an argument is bad, also if a name is there twice.
  * @throws {LeaseLostError} If a lease is lost while a later lock is acquired.
  * @throws {unknown} `signal.reason` if the signal aborts first, and what `tryAcquire()` rejects with.

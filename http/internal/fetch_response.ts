@@ -7,6 +7,7 @@
  */
 import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
 import { describe } from "../../core/contract/options.ts";
+import { lossOf } from "../../core/contract/request.ts";
 import { CLIENT_GONE, leaseLost, problemResponse } from "../shared/problem.ts";
 import { type HoldSettings, report } from "./options.ts";
 import {
@@ -14,7 +15,6 @@ import {
   discard,
   type Failed,
   leasesOf,
-  lossOf,
   releaseInTime,
   runUnderLease,
 } from "./request.ts";

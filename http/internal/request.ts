@@ -22,10 +22,11 @@
  * @module
  */
 import type { DistributedLock, Lease, WaitInfo } from "../../core/contract/distributed_lock.ts";
-import { LeaseLostError, LockError, LockSetupError } from "../../core/contract/errors.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 import { checkName, describe } from "../../core/contract/options.ts";
 import { promiseTry } from "../../core/contract/promise_try.ts";
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
+import { lossOf } from "../../core/contract/request.ts";
 import {
   badKey,
   busy,
@@ -244,28 +245,6 @@ export async function runUnderLease<T>(
 export function stemsFrom(error: unknown, reason: unknown): boolean {
   if (reason === undefined) return false; // nothing was lost, and most errors have no cause
   return error === reason || error instanceof Error && error.cause === reason;
-}
-
-/**
- * Returns the error if the lease is lost, even if no timer has fired yet; `null` if it is not, or if the
- * handler has released it. If it is only unproven, as the process was suspended, a renewal asks the
- * service.
- */
-export async function lossOf(lease: Lease): Promise<unknown> {
-  try {
-    lease.throwIfLost();
-    return null;
-  } catch (loss) {
-    if (!(loss instanceof LeaseLostError)) return null;
-    try {
-      await lease.renew();
-      return null;
-    } catch (error) {
-      if (error instanceof LeaseLostError) return error;
-      // The handler has released it in the meantime; or a lock that is being disposed renews no lease.
-      return error instanceof LockError && error.code === "ERR_LEASE_RELEASED" ? null : loss;
-    }
-  }
 }
 
 /**

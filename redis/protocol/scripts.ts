@@ -317,6 +317,7 @@ end`;
 /** `redis/protocol/scripts/parts/grant_again.lua` */
 const GRANT_AGAIN_PART = `local function extend(keys, owner_value, life_ms, now_us)
 redis.call('PEXPIRE', keys.lock, life_ms)
+redis.call('PEXPIRE', keys.token, life_ms + 60000)
 local token = redis.call('GET', keys.token)
 if token then return tonumber(token) end
 return grant(keys.lock, keys.token, owner_value, life_ms, now_us)
@@ -642,7 +643,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "3a36da64197dc00c56ae2c0c374bd319a59f2b7e",
+  sha1: "5fc4a12d5a78b7cee297809663fcce257f08de31",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -945,7 +946,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "9dae9a4be8b3cb73e2f43c7f6040e9a3801b3f66",
+  sha1: "ac237677114e8846b1ed3cef1a5bec2d6de460e7",
   source: [
     GENERATION_PART,
     GRANT_PART,

@@ -271,6 +271,25 @@ Deno.test("Lease is renewed later when renew() has moved its deadline", async ()
   assertEquals(renewals.length, 2);
 });
 
+Deno.test("Lease that renew() has prolonged by far is renewed as often as before: it may be stolen", async () => {
+  const { lease, clock, renewals } = openLease();
+  const renewed = lease.renew(3_600_000);
+  await settle();
+  renewals[0]!.answer({ state: "held", validMs: 3_600_000 });
+  await renewed;
+  for (let count = 2; count < 5; count++) {
+    await clock.pass(1_000);
+    assertEquals([renewals.length, renewals.at(-1)!.ttlMs], [count, 3_000]);
+    renewals.at(-1)!.answer({ state: "held", validMs: 3_599_000 });
+    await settle();
+  }
+  assert(lease.remainingMs > 3_500_000);
+  await clock.pass(1_000);
+  renewals.at(-1)!.answer({ state: "lost", reason: "stolen" });
+  await settle();
+  assertEquals(lossOf({ lease }).reason, "stolen");
+});
+
 Deno.test("Lease with a short TTL is renewed a tenth of it early at most, when others are due", async () => {
   const { clock, engine } = openLease({ autoRenew: false });
   const renewedAtMs: Record<string, number[]> = {};
@@ -584,6 +603,15 @@ Deno.test("Lease is unproven after a suspension of the process until a new renew
   await settle();
   assertEquals([lease.remainingMs, lease.isHeld], [PROVABLE_MS, true]);
   lease.throwIfLost();
+});
+
+Deno.test("Lease that is unproven is lost, and was not only released, when no release is answered", async () => {
+  const { lease, clock } = openLease();
+  clock.stepWall(3_600_000); // the machine slept
+  const released = lease.release();
+  await clock.pass(PROVABLE_MS);
+  assertEquals(await released, false);
+  assertEquals(lossOf({ lease }).reason, "unreachable");
 });
 
 Deno.test("Lease stays proven when a renewal from before a suspension is answered after a newer one", async () => {

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError, LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
@@ -220,16 +221,35 @@ Deno.test("RedisLock.acquire() uses the TTL of the call instead of the default",
   assert(lease.remainingMs < KEPT_TTL_MS && await leftMs() <= KEPT_TTL_MS);
   const longer = await b.attach("n", "job-7", { autoRenew: false, ttlMs: LONG_TTL_MS });
   assert(longer!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2);
-  const brief = { autoRenew: false, outlivesDisposal: true, ttlMs: KEPT_TTL_MS };
-  const shorter = await (await redis.lock()).attach("n", "job-7", brief);
-  assert(
-    shorter!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2,
-    "nothing is shortened",
-  );
-  await shorter!.release();
+  for (const outlivesDisposal of [true, false]) {
+    const brief = { autoRenew: false, outlivesDisposal, ttlMs: KEPT_TTL_MS };
+    const shorter = await (await redis.lock()).attach("n", "job-7", brief);
+    assert(
+      shorter!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2,
+      "nothing is shortened",
+    );
+  }
   for (const ttlMs of [9, 1.5, 2 ** 31]) {
     await assertRejects(() => a.acquire("n", { ttlMs }), RangeError);
   }
+});
+
+Deno.test("RedisLock keeps the fencing token for longer than the lock, also after a handoff with a long TTL", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock(), await redis.lock()];
+  const { token, lock } = lockKeys("lock:", "n");
+  const held = await a.acquire("n");
+  const { onWait, waiting } = waitReport();
+  const wait = b.acquire("n", { ttlMs: 60 * LONG_TTL_MS, autoRenew: false, onWait });
+  await waiting;
+  await held.release();
+  await using lease = await within("the waiter is granted", wait);
+  const leftMs = async (key: string) => Number(await redis.server.command("PTTL", key));
+  const lockMs = await leftMs(lock);
+  assert(lockMs > 59 * LONG_TTL_MS && await leftMs(token) > lockMs);
+  assertEquals((await a.query("n")).holders[0]!.fencingToken, lease.fencingToken);
+  await redis.server.command("DEL", token);
+  assertEquals((await a.query("n")).holders.map((holder) => "fencingToken" in holder), [false]);
 });
 
 Deno.test("RedisLock issues growing fencing tokens when the server has lost the last one", async () => {

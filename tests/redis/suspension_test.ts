@@ -1,13 +1,14 @@
 /**
  * A machine that has slept: the monotonic clock of its processes stood still while the TTLs on the server went on.
  */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
+import { runOnce } from "../../recipes/mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { scaled } from "../../testing/time.ts";
+import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const TTL_MS = scaled(2_000);
 
@@ -49,4 +50,42 @@ Deno.test("RedisLock ends a lease without autoRenew before the next grant, altho
   await next.acquire("n");
   assertThrows(() => lease.throwIfLost(), LeaseLostError);
   await waitUntil("its signal aborts", () => signal.aborted);
+});
+
+/** The machine has slept for so long, by the wall clock alone: no timer of this process has run late. */
+function stepWall(ms: number): Disposable {
+  const now = Date.now.bind(Date);
+  Date.now = () => now() + ms;
+  return {
+    [Symbol.dispose]() {
+      Date.now = now;
+    },
+  };
+}
+
+Deno.test("runOnce() rejects when the machine has slept in its work, and another process has got the lock", async () => {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await startRedis());
+  const [holder, next] = [await open(stack, server), await open(stack, server)];
+  const options = { keepMs: LONG_TTL_MS }; // no renewal comes in between
+  const run = runOnce(holder, "report", options, async () => {
+    await server.command("DEL", "lock:report"); // its TTL is over
+    assertEquals(await runOnce(next, "report", options, () => "sent"), {
+      ran: true,
+      value: "sent",
+    });
+    stack.use(stepWall(LONG_TTL_MS));
+  });
+  await assertRejects(() => run, LeaseLostError);
+});
+
+Deno.test("RedisLock.request() rejects when the machine has slept, and no server tells whether the lock was held", async () => {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await startRedis());
+  const holder = await open(stack, server);
+  const call = holder.request("n", async () => {
+    await server.kill();
+    stack.use(stepWall(LONG_TTL_MS));
+  });
+  await assertRejects(() => call, LeaseLostError);
 });

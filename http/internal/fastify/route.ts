@@ -7,10 +7,11 @@
  */
 import type { DistributedLock, Lease } from "../../../core/contract/distributed_lock.ts";
 import { LockSetupError } from "../../../core/contract/errors.ts";
+import { lossOf } from "../../../core/contract/request.ts";
 import { leaseLost } from "../../shared/problem.ts";
 import { LockedResponse } from "../node_response.ts";
 import { type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
-import { acquireForRequest, discard, keyOf, leasesOf, lossOf } from "../request.ts";
+import { acquireForRequest, discard, keyOf, leasesOf } from "../request.ts";
 import { answerNobody, type FastifyLockReply, LockedReply, writeProblem } from "./reply.ts";
 
 /** The mark in the config of a route that has our hooks. */
