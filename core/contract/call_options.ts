@@ -80,7 +80,7 @@ export function readAcquireOptions(
 ): AcquireOptions {
   const read = readTable("acquire()", options, ACQUIRE_OPTIONS);
   checkMode(read, offered);
-  return read;
+  return withQuietOnWait(read);
 }
 
 /** The same for an `AttachableLock`. */
@@ -98,7 +98,14 @@ export function readAttachableOptions(
     const name = ownerId === undefined ? "outlivesDisposal" : "ownerId";
     throw new TypeError(`Cannot use '${name}' with a shared lease: ${NOT_ATTACHED}`);
   }
-  return read;
+  return withQuietOnWait(read);
+}
+
+/** Nobody awaits an `onWait` that is an async function: its rejection must not end the process. */
+function withQuietOnWait<Options extends AcquireOptions>(read: Options): Options {
+  const { onWait } = read;
+  if (onWait === undefined) return read;
+  return { ...read, onWait: (info) => void Promise.resolve(onWait(info)).catch(() => {}) };
 }
 
 const NOT_ATTACHED = "no process could take it over, as attach() knows exclusive leases only";

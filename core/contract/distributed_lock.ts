@@ -112,6 +112,7 @@ export interface AcquireOptions extends LeaseOptions {
    * Called when the caller starts to wait, and when its position or the number of waiters has changed. The
    * strategy reports the changes that it learns of. `tryAcquire()` without a wait calls it once before it
    * resolves with `null`, if the strategy knows something of the holder or the waiters; a try has no position.
+   * If it throws, the call rejects with its error. An async function is not awaited, nor is its rejection heard.
    */
   onWait?: ((info: WaitInfo) => void) | undefined;
 }

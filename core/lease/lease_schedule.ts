@@ -50,9 +50,9 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#wakeBy(lease.atMs);
   }
 
-  /** Removes a lease that is no longer held. Without leases there is no timer. */
+  /** Removes a lease that is no longer held. Unless another one is due at some time, there is no timer. */
   remove(lease: L): void {
-    if (!this.#heap.delete(lease) || this.#heap.size > 0) return;
+    if (!this.#heap.delete(lease) || (this.#heap.first?.atMs ?? Infinity) < Infinity) return;
     this.#cancelTimer?.();
     this.#cancelTimer = null;
     this.#timerMs = Infinity;

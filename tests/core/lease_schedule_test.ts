@@ -54,6 +54,21 @@ Deno.test("LeaseSchedule lets leases that are due within 100 ms go together", as
   assertEquals([first, soon, later].map((lease) => lease!.dueMs), [Infinity, Infinity, Infinity]);
 });
 
+Deno.test("LeaseSchedule has no timer for a lease that was removed, beside one that is never due", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const [endless, ended] = [new FakeLease(Infinity), new FakeLease(clock.now() + 60_000)];
+  schedule.add(endless);
+  schedule.add(ended);
+  assertEquals(clock.timers, 1);
+  schedule.remove(ended);
+  assertEquals(clock.timers, 0, "it would keep the process alive");
+  const next = new FakeLease(clock.now() + 500);
+  schedule.add(next);
+  await clock.pass(500);
+  assertEquals(next.ticks.length, 1);
+});
+
 Deno.test("LeaseSchedule.update() makes a lease due earlier; one that is removed is never due", async () => {
   const clock = new FakeClock();
   const schedule = new LeaseSchedule<FakeLease>(clock);

@@ -30,6 +30,22 @@ Deno.test("MemoryLock.request() with steal goes ahead of the waiters, who keep t
   assertEquals(order, ["thief", "first", "second"]);
 });
 
+Deno.test("MemoryLock grants the lock to a caller whose onWait is an async function that rejects", async () => {
+  await using locks = new MemoryLock();
+  const held = await locks.acquire("n");
+  const told = Promise.withResolvers<void>();
+  const wait = locks.acquire("n", {
+    // deno-lint-ignore require-await -- it rejects, and nobody awaits it
+    onWait: async () => {
+      told.resolve();
+      throw new Error("the log is out of reach");
+    },
+  });
+  await within("it is told", told.promise);
+  await held.release();
+  await (await within("the waiter is granted", wait)).release();
+});
+
 Deno.test("MemoryLock.acquire() reports the position of each waiter", async () => {
   await using locks = new MemoryLock();
   const first = await locks.acquire("n");
