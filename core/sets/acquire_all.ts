@@ -361,7 +361,8 @@ async function acquireInOrder(
   // As that of a single lease, the timer keeps no process alive whose end frees the locks.
   const isFreedByEnd = locks.capabilities.endsBy === "process-death";
   const clock = isFreedByEnd ? BACKGROUND_CLOCK : SYSTEM_CLOCK;
-  return leaseSetOf(held.map((lease) => new LimitedLease(lease, maxHoldMs, clock)));
+  const endMs = clock.now() + maxHoldMs;
+  return leaseSetOf(held.map((lease) => new LimitedLease(lease, endMs, clock)));
 }
 
 /**

@@ -10,7 +10,7 @@ import { ManagedLease } from "../lease/lease.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import type { Cancel, Clock } from "../time/clock.ts";
 
-/** A lease that is held for `maxHoldMs` from now at most. */
+/** A lease that is held until `endMs`, in monotonic ms, at most. */
 export class LimitedLease implements Lease {
   readonly name: string;
   readonly ownerId: string;
@@ -19,20 +19,20 @@ export class LimitedLease implements Lease {
   readonly #inner: Lease;
   readonly #clock: Clock;
   readonly #endMs: number;
-  readonly #cancel: Cancel;
+  #cancel!: Cancel;
   readonly #signal: CallSignal;
   #loss: LeaseLostError | null = null;
   #isReleased = false;
 
-  constructor(inner: Lease, maxHoldMs: number, clock: Clock) {
+  constructor(inner: Lease, endMs: number, clock: Clock) {
     this.#inner = inner;
     this.name = inner.name;
     this.ownerId = inner.ownerId;
     this.mode = inner.mode;
     this.fencingToken = inner.fencingToken;
     this.#clock = clock;
-    this.#endMs = clock.now() + maxHoldMs;
-    this.#cancel = clock.schedule(() => this.#checkTime(), maxHoldMs);
+    this.#endMs = endMs;
+    this.#arm();
     this.#signal = new CallSignal(inner.signal);
     this.#signal.signal.addEventListener("abort", () => this.#cancel(), { once: true });
   }
@@ -88,6 +88,14 @@ export class LimitedLease implements Lease {
 
   [Symbol.for("nodejs.util.inspect.custom")](): Record<string, unknown> {
     return this.toJSON();
+  }
+
+  /** Waits again for what is left: a timer of Node may fire a fraction of a ms early. */
+  #arm(): void {
+    this.#cancel = this.#clock.schedule(() => {
+      if (this.#clock.now() < this.#endMs) this.#arm();
+      else this.#checkTime();
+    }, this.#endMs - this.#clock.now());
   }
 
   /** Ends the lease if its time is over: timers may be late. Its lock is freed in the background. */

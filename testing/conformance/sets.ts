@@ -15,7 +15,7 @@ import {
 } from "../../mod.ts";
 import { randomFrom } from "../processes/random.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { within } from "./bounds.ts";
+import { aborted, within } from "./bounds.ts";
 import { behaviour, type Harness } from "./harness.ts";
 
 const NAMES = ["a", "b", "c", "d", "e"];
@@ -178,6 +178,19 @@ function others(harness: Harness): void {
       assertEquals(await a.tryAcquire("b"), null);
       assertEquals(await next.release(), true);
       await assertFree(b, "a", "b");
+    },
+  );
+
+  behaviour(
+    harness,
+    "acquireAll() ends all leases after maxHoldMs, and others are granted the locks",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const set = await acquireAll(a, ["a", "b"], { maxHoldMs: 150 });
+      await within("the set's signal aborts by itself", aborted(set.signal));
+      assertEquals((set.signal.reason as LeaseLostError).reason, "max-hold");
+      await (await within("the next set is granted", acquireAll(b, ["a", "b"]))).release();
+      assertEquals(await set.release(), false);
     },
   );
 

@@ -174,7 +174,7 @@ Deno.test("maxHoldMs of a set ends all its leases together, counted from the las
 Deno.test("LimitedLease reads the clock, shows no owner id, and leaves no timer after its release", async () => {
   await using locks = new MemoryLock();
   const clock = new FakeClock();
-  const lease = new LimitedLease(await locks.acquire("n"), 50, clock);
+  const lease = new LimitedLease(await locks.acquire("n"), clock.now() + 50, clock);
   const { name, mode, fencingToken } = lease;
   assertEquals([name, mode, fencingToken, lease.remainingMs], ["n", "exclusive", 1n, 50]);
   assert(!JSON.stringify(lease).includes(lease.ownerId));
@@ -185,7 +185,7 @@ Deno.test("LimitedLease reads the clock, shows no owner id, and leaves no timer 
   assertEquals(clock.timers, 0);
   assertThrows(() => lease.throwIfLost(), LockError);
   assertEquals(lease.signal.aborted, false);
-  const stolen = new LimitedLease(await locks.acquire("n"), 50, clock);
+  const stolen = new LimitedLease(await locks.acquire("n"), clock.now() + 50, clock);
   await locks.request("n", { steal: true }, () => {});
   assertEquals([clock.timers, stolen.signal.reason.reason], [0, "stolen"]);
 });
