@@ -57,8 +57,8 @@ export const MUTANTS: readonly Mutant[] = [
       ],
       [
         "core/lease/lease.ts",
-        "const turn = attempt.turn ?? sent;",
-        "const turn = instant(clock);",
+        "const sent = attempt.turn ?? called;",
+        "const sent = instant(clock);",
       ],
     ],
     faults: ["late-reply"],
