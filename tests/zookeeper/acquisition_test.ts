@@ -417,7 +417,6 @@ Deno.test("Acquisition checks the server from time to time, and rejects if an ou
   call.lease.catch(() => {});
   await settle();
   const { checkEveryMs } = await b.sessions.current();
-  b.transport.silentMs = checkEveryMs;
   await b.clock.pass(checkEveryMs * 3 + 1);
   assertEquals(b.transport.log.slice(4), ["get", "get", "get"]);
   b.transport.answers = () => {

@@ -15,7 +15,7 @@ import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/processes/random.ts";
 import { type Shown, untilShown } from "../../testing/processes/stalls.ts";
-import { newRoot } from "../../testing/zookeeper/waiter.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { operations } from "../../testing/zookeeper/wire.ts";
 
 /** How often each kind of silence is tried with each session timeout. */
@@ -138,4 +138,35 @@ Deno.test("ZooKeeperLock ends its session when the server is silent for the sess
   await waitUntil("the client has closed its connection", isClosed, CONDITION_BOUND_MS);
   proxy.heal();
   await (await locks.acquire("n")).release();
+});
+
+// Paces a workload: events that come in shorter intervals than those in which a silent client sends a ping.
+Deno.test("ZooKeeperLock keeps its session and its place when nothing but events arrives for the session timeout", async () => {
+  const rootPath = newRoot();
+  const sessionTimeoutMs = scaled(2_000);
+  await using holder = new ZooKeeperLock(server.connectString, { rootPath });
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath, sessionTimeoutMs });
+  const names = Array.from({ length: 12 }, (_, i) => `left-${i}`);
+  const leases = await Promise.all(names.map((name) => holder.acquire(name)));
+  const held = await holder.acquire("n");
+  // Each of these waits leaves a watch on the holder's znode, whose event nobody needs.
+  const given = await Promise.all(names.map((name) => waiter(locks, name)));
+  const watches = async () => {
+    const summary = await server.fourLetterWord("wchs");
+    return Number(/Total watches:(\d+)/.exec(summary)![1]);
+  };
+  const areSet = async () => await watches() >= 2 * names.length;
+  await waitUntil("all watches are set", areSet, CONDITION_BOUND_MS);
+  for (const { abort } of given) abort();
+  const { lease } = await waiter(locks, "n");
+  await observing(server.connectString, async (observer) => {
+    const queue = await observer.children(`${rootPath}/n`);
+    for (const lease of leases) {
+      await lease.release();
+      await pause(sessionTimeoutMs / 8);
+    }
+    assertEquals(await observer.children(`${rootPath}/n`), queue);
+  });
+  await held.release();
+  await (await lease).release();
 });

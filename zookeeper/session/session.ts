@@ -88,8 +88,8 @@ export class Session implements TransportListener {
   /** How often it is sent while leases are held. */
   readonly heartbeatEveryMs: number;
   /**
-   * The interval in ms at which the server is checked while there are listeners. The client package sends a
-   * ping when it has sent nothing for T/3, so these requests stand in for pings.
+   * How long in ms after the last sign of life the server is asked for one while there are listeners. So these
+   * requests stand in for the client package's pings: it sends one when nothing was sent or received for T/3.
    */
   readonly checkEveryMs: number;
   /** When the server last executed a request, or refused it for good; in monotonic ms. */
@@ -374,8 +374,8 @@ export class Session implements TransportListener {
   // The connection: its listeners, its loss, and whether the server is alive.
 
   /**
-   * Notifies a listener from now on. While there are listeners, the session checks at intervals that the
-   * server answers: the client package does not notice a dead connection.
+   * Notifies a listener from now on. While there are listeners, the session asks the server for signs of life: the
+   * client package does not notice a dead connection, and sends no ping while only events arrive.
    */
   listen(listener: ChangeListener): void {
     this.#listeners.add(listener);
@@ -413,20 +413,26 @@ export class Session implements TransportListener {
     this.#notify();
   }
 
+  /** In ms, 0 or less if it is due. Events are no sign of life: watches that nobody needs any more fire, too. */
+  #untilCheckMs(): number {
+    return this.#signs.at(-1)!.sent.nowMs + this.checkEveryMs - this.#clock.now();
+  }
+
   #scheduleCheck(): void {
     if (this.#end !== null) return;
+    const untilMs = this.#untilCheckMs();
     const cancel = this.#clock.schedule(() => {
       this.#cancelCheck = null;
       if (this.#listeners.size === 0) return;
       this.#checkServer();
       this.#scheduleCheck();
-    }, this.checkEveryMs);
+    }, untilMs > 0 ? untilMs : this.checkEveryMs);
     cancel.unref?.();
     this.#cancelCheck = cancel;
   }
 
   #checkServer(): void {
-    if (this.#isChecking || this.#transport.silentMs < this.checkEveryMs) return;
+    if (this.#isChecking || this.#untilCheckMs() > 0) return;
     this.#isChecking = true;
     // Without an answer the transport drops the connection, which the listeners notice.
     this.get(this.#rootPath).catch(() => {}).finally(() => this.#isChecking = false);

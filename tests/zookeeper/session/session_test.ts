@@ -318,29 +318,30 @@ Deno.test("Session is over when a server grants another timeout", () => {
   assertEquals(losses, ["session-expired"]);
 });
 
-Deno.test("Session asks the server while it has listeners, if nothing arrived recently, one request at a time", async () => {
+Deno.test("Session asks the server while it has listeners, if no sign of life was sent recently, one request at a time", async () => {
   const { clock, transport, session } = openSession();
-  const asksIn = async (checks: number) => {
+  const asksIn = async (durationMs: number) => {
     const before = transport.log.length;
-    await clock.pass(session.checkEveryMs * checks);
+    await clock.pass(durationMs);
     return transport.log.slice(before);
   };
+  const { checkEveryMs } = session;
   const listener = { onChange: () => {} };
   session.listen(listener);
-  assertEquals(await asksIn(1), []);
-  transport.silentMs = session.checkEveryMs;
+  assertEquals(await asksIn(checkEveryMs - 1), []);
   assertEquals(await asksIn(1), ["get"]); // There is no root path, and the server says so.
-  transport.silentMs = 0;
-  assertEquals(await asksIn(1), []);
-  transport.silentMs = session.checkEveryMs;
+  await clock.pass(checkEveryMs / 2);
+  transport.pong(instant(clock));
+  assertEquals(await asksIn(checkEveryMs - 1), []);
   const answer = Promise.withResolvers<void>();
   transport.answers = () => answer.promise;
-  assertEquals(await asksIn(2), ["get"]);
+  assertEquals(await asksIn(1), ["get"]);
+  assertEquals(await asksIn(checkEveryMs), []);
   answer.reject(refusal("TIMEOUT"));
   transport.answers = () => {};
-  assertEquals(await asksIn(1), ["get"]);
+  assertEquals(await asksIn(checkEveryMs), ["get"]);
   session.unlisten(listener);
-  assertEquals(await asksIn(2), []);
+  assertEquals(await asksIn(checkEveryMs * 2), []);
 });
 
 Deno.test("Session is over when nothing has arrived from the server for the session timeout", async () => {
