@@ -403,11 +403,12 @@ export class Acquisition implements LeaseActions, ChangeListener {
    * @param deleting The first attempt.
    */
   #deleteInBackground(znode: OwnZnode, deleting = this.#delete(znode)): void {
-    const { background, stopped } = this.#context.engine;
+    const { engine: { background, stopped }, sessions } = this.#context;
     background.run(async () => {
       while ((await deleting).state === "unknown") {
-        // Thousands of calls that try every 50 ms without a connection would keep the process busy.
-        await abortable(znode.session.reconnected(), stopped).catch(() => {});
+        // Thousands of calls that try every 50 ms without a connection would keep the process busy. If our
+        // session is over, the delete is sent in the latest one.
+        await abortable(sessions.latest!.reconnected(), stopped).catch(() => {});
         await pause(this.#clock, RETRY_MS, stopped);
         if (stopped.aborted) return;
         deleting = this.#delete(znode);

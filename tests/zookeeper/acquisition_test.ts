@@ -823,6 +823,36 @@ Deno.test("Acquisition that has given up in an outage deletes its znode when the
   assertEquals(deletes(), before + 1);
 });
 
+Deno.test("Acquisition that has given up deletes its znode when the next session has a connection, not before", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call();
+  await settle();
+  const disconnect = () => {
+    b.transport.answers = () => {
+      throw refusal("NOT_CONNECTED");
+    };
+    b.transport.become("suspended");
+  };
+  disconnect();
+  await call.giveUp();
+  (await b.sessions.current()).lose();
+  await b.sessions.current();
+  disconnect();
+  await b.pass(5_000);
+  const deletes = () => b.transport.log.filter((request) => request === "delete").length;
+  const before = deletes();
+  assert(before <= 2, `${before} deletes without a connection`);
+  const { connectNows } = b.transport;
+  assert(connectNows <= 2, `${connectNows} attempts to connect that nobody needs at once`);
+  b.transport.answers = () => {};
+  b.transport.become("connected");
+  await b.pass(100);
+  assertEquals(deletes(), before + 1);
+  assert(!tree.znodes.has(call.path));
+});
+
 Deno.test("Acquisition watches its znode after a tenth of the session timeout", async () => {
   const { clock, tree, transport, path, lost } = await holdLock();
   await clock.pass(999);

@@ -42,6 +42,11 @@ export class Sessions {
     this.#clock = leases.clock;
   }
 
+  /** The current session, or the last one if that is over; `null` before the first one. */
+  get latest(): Session | null {
+    return this.#session;
+  }
+
   /** Returns the current session unless it is over. If its connection is lost, it connects at once. */
   live(): Session | null {
     const transport = this.#transport;
