@@ -21,8 +21,8 @@
  *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until
  *    the deadline or the server says that it is.
  * 7. **Release**, loss, or a call that ends without a lease: delete our znode, again and again until the
- *    server answers, has dropped the session, or disposal is over; in the next session if this one is
- *    over. If the server refuses, `release()` or `tryAcquire()` rejects.
+ *    server answers or says that the session has expired, or disposal is over; in a later session if this
+ *    one is over. If the server refuses, `release()` or `tryAcquire()` rejects.
  *
  * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
  * the next session if this one is over. A create without an answer may have been executed: after a write

@@ -84,6 +84,8 @@ export class FakeInstance {
   readonly engine = new LeaseEngine("test", this.clock);
   /** The transport of the current session. */
   transport!: FakeTransport;
+  /** Whether a server accepts new sessions. */
+  isReachable = true;
   readonly sessions: Sessions;
   readonly context: CallContext;
 
@@ -92,7 +94,7 @@ export class FakeInstance {
     const sessions = this.sessions = new Sessions(engine, SETTINGS, () => {
       const transport = this.transport = new FakeTransport(tree);
       transport.state = "connecting";
-      queueMicrotask(() => transport.become("connected"));
+      if (this.isReachable) queueMicrotask(() => transport.become("connected"));
       return transport;
     });
     this.context = {

@@ -280,6 +280,7 @@ export class FakeTransport implements ZooKeeperTransport {
   async #do<T>(request: string, execute: () => T | Promise<T>): Promise<T> {
     this.log.push(request);
     if (this.isDestroyed) throw refusal("SESSION_OVER");
+    if (this.state !== "connected") throw refusal("NOT_CONNECTED");
     // Executed in any case, even if `answers` makes it fail.
     const answer = Promise.try(execute);
     answer.catch(() => {});

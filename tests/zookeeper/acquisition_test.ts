@@ -807,9 +807,6 @@ Deno.test("Acquisition that has given up in an outage deletes its znode when the
   await a.call().lease;
   const call = b.call();
   await settle();
-  b.transport.answers = () => {
-    throw refusal("NOT_CONNECTED");
-  };
   b.transport.become("suspended");
   call.abort.abort();
   await assertRejects(() => call.lease);
@@ -817,7 +814,6 @@ Deno.test("Acquisition that has given up in an outage deletes its znode when the
   const deletes = () => b.transport.log.filter((request) => request === "delete").length;
   const before = deletes();
   assert(before <= 2, `${before} deletes without a connection`);
-  b.transport.answers = () => {};
   b.transport.become("connected");
   await b.pass(100);
   assertEquals(deletes(), before + 1);
@@ -829,28 +825,40 @@ Deno.test("Acquisition that has given up deletes its znode when the next session
   await a.call().lease;
   const call = b.call();
   await settle();
-  const disconnect = () => {
-    b.transport.answers = () => {
-      throw refusal("NOT_CONNECTED");
-    };
-    b.transport.become("suspended");
-  };
-  disconnect();
+  b.transport.become("suspended");
   await call.giveUp();
   (await b.sessions.current()).lose();
   await b.sessions.current();
-  disconnect();
+  b.transport.become("suspended");
   await b.pass(5_000);
   const deletes = () => b.transport.log.filter((request) => request === "delete").length;
   const before = deletes();
   assert(before <= 2, `${before} deletes without a connection`);
   const { connectNows } = b.transport;
   assert(connectNows <= 2, `${connectNows} attempts to connect that nobody needs at once`);
-  b.transport.answers = () => {};
   b.transport.become("connected");
   await b.pass(100);
   assertEquals(deletes(), before + 1);
   assert(!tree.znodes.has(call.path));
+});
+
+Deno.test("Acquisition deletes the znodes of a lost session in a later one, however long the outage was", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const holder = a.call();
+  await holder.lease;
+  const waiter = a.call();
+  await settle();
+  a.transport.become("suspended");
+  a.isReachable = false;
+  await waiter.giveUp();
+  // Without a leader no session expires, and a new leader gives each one its whole timeout again.
+  await a.pass(40_000);
+  assert(tree.znodes.has(holder.path) && tree.znodes.has(waiter.path));
+  a.isReachable = true;
+  await a.pass(6_000);
+  assert(!tree.znodes.has(holder.path), "the holder's is left");
+  assert(!tree.znodes.has(waiter.path), "the waiter's is left");
 });
 
 Deno.test("Acquisition watches its znode after a tenth of the session timeout", async () => {

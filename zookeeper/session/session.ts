@@ -123,8 +123,8 @@ export class Session implements TransportListener {
   #reconnection: PromiseWithResolvers<void> | null = null;
   /** Cancels the timer that ends the session: it has no connection, or no sign of the server. */
   #cancelLimit: (() => void) | null = null;
-  /** When the session ended for us, and whether the server said so. */
-  #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
+  /** Whether the session is over for us, and what the server has said about that. */
+  #end: "unknown" | "expired" | null = null;
 
   constructor(
     transport: ZooKeeperTransport,
@@ -271,10 +271,12 @@ export class Session implements TransportListener {
       !wasSuspended(this.#clock, sent, validMs);
   }
 
-  /** Whether the servers have surely dropped the session and its ephemeral znodes. */
+  /**
+   * Whether the servers have surely dropped the session and its ephemeral znodes. Time does not tell: an ensemble
+   * without a leader lets no session expire, and a new leader gives each one its whole timeout again.
+   */
   get isDroppedByServer(): boolean {
-    if (this.#end === null) return false;
-    return this.#end.isExpired || this.#clock.now() - this.#end.atMs > 2 * this.timeoutMs;
+    return this.#end === "expired";
   }
 
   onPing(sent: Instant): void {
@@ -484,7 +486,7 @@ export class Session implements TransportListener {
   #finish(isExpired: boolean): void {
     this.#cancelLimit?.();
     this.#cancelCheck?.();
-    this.#end = { atMs: this.#clock.now(), isExpired };
+    this.#end = isExpired ? "expired" : "unknown";
     this.#reconnection?.reject(sessionOver());
     this.#reconnection?.promise.catch(() => {}); // Its waiters may all have given up.
     this.#reconnection = null;

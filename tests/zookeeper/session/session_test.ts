@@ -285,9 +285,8 @@ Deno.test("Session is over when it had no connection for its timeout, not before
   assert(session.isOver && transport.isDestroyed);
   assertEquals(losses, ["session-expired"]);
   assertEquals(clock.timers, 0);
+  await clock.pass(100_000);
   assert(!session.isDroppedByServer, "the server may still keep it");
-  await clock.pass(20_001);
-  assert(session.isDroppedByServer);
 });
 
 Deno.test("Session is over when it expires, and loses its leases once", async () => {
