@@ -2,16 +2,21 @@
  * Deletes the znodes of locks that this instance has used and released. To delete a lock's znode at each
  * release would cost a write, and the next acquire would need another one to create it again. So it is
  * deleted once it was unused for a minute, at the next release of any lock, or else at disposal. A lock
- * that another client uses is safe: ZooKeeper refuses to delete a znode that has children.
+ * that another client uses is safe: ZooKeeper refuses to delete a znode that has children. A delete that an
+ * outage prevents is sent again when the lock was unused for another minute.
  *
  * @module
  */
 import { settledWithin } from "../core/time/clock.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { classifyFailure } from "./connection/failures.ts";
 import type { Sessions } from "./session/sessions.ts";
 
 /** How long in ms this instance must not have used a lock before it deletes the lock's znode. */
 export const IDLE_LOCK_MS = 60_000;
+
+/** How many deletes one release causes at most: many locks may have become idle in an outage or a pause. */
+const MAX_DELETES = 100;
 
 /** The locks that an instance has used, and does not hold or wait for. */
 export class IdleLocks {
@@ -36,7 +41,7 @@ export class IdleLocks {
     this.#releasedMs.set(lockPath, nowMs);
     const idle: string[] = [];
     for (const [path, releasedMs] of this.#releasedMs) {
-      if (nowMs - releasedMs < IDLE_LOCK_MS) break;
+      if (nowMs - releasedMs < IDLE_LOCK_MS || idle.length === MAX_DELETES) break;
       this.#releasedMs.delete(path);
       idle.push(path);
     }
@@ -52,7 +57,15 @@ export class IdleLocks {
 
   /** ZooKeeper refuses where other clients use the lock, which is ignored. */
   async #delete(paths: readonly string[]): Promise<void> {
-    const session = await this.#sessions.current();
-    await Promise.allSettled(paths.map((path) => session.delete(path)));
+    const { clock } = this.#engine;
+    const session = this.#sessions.current();
+    await Promise.all(paths.map(async (path) => {
+      try {
+        await (await session).delete(path);
+      } catch (error) {
+        const isAnswered = classifyFailure(error).endsOutage;
+        if (!isAnswered && !this.#releasedMs.has(path)) this.#releasedMs.set(path, clock.now());
+      }
+    }));
   }
 }
