@@ -732,6 +732,18 @@ Deno.test("Acquisition counts no waiter for a child of the lock's znode that is 
   assertEquals(infos, [{ position: 1, waiters: 1 }, { position: 2, waiters: 2 }]);
 });
 
+Deno.test("Acquisition reports its position also after a billion acquires of the lock", async () => {
+  for (const soFar of [2 ** 30 - 2, MAX_SEQUENCE - 4]) {
+    const tree = newTree();
+    tree.znodes.get(PARENT)!.nextSequence = soFar;
+    const [a] = await open(tree, 1);
+    await a.call().lease;
+    const waiters = [a.call(), a.call()];
+    await a.pass(100);
+    assertEquals(waiters.map(({ infos }) => infos.at(-1)?.position), [1, 2]);
+  }
+});
+
 Deno.test("Acquisition rejects at once behind a holder if it may not create the heartbeat's znode", async () => {
   const tree = newTree();
   const [a] = await open(tree, 1);

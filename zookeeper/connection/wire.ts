@@ -134,8 +134,8 @@ export class Replies {
       czxid: frame.readBigInt64BE(at),
       createdAtMs: Number(frame.readBigInt64BE(at + 16)),
       childCount,
-      // The server sends the number of creates and deletes together.
-      createCount: (frame.readInt32BE(at + 36) + childCount) / 2,
+      // The server sends the number of creates and deletes together, which overflows first.
+      createCount: ((frame.readInt32BE(at + 36) + childCount) >>> 0) / 2,
       pzxid: frame.readBigInt64BE(at + 60),
     };
   }
