@@ -141,6 +141,13 @@ Deno.test("ZooKeeperLock ends its session when the server is silent for the sess
 });
 
 // Paces a workload: events that come in shorter intervals than those in which a silent client sends a ping.
+async function releaseSlowly(leases: readonly Lease[], everyMs: number): Promise<void> {
+  for (const lease of leases) {
+    await lease.release();
+    await pause(everyMs);
+  }
+}
+
 Deno.test("ZooKeeperLock keeps its session and its place when nothing but events arrives for the session timeout", async () => {
   const rootPath = newRoot();
   const sessionTimeoutMs = scaled(2_000);
@@ -161,10 +168,7 @@ Deno.test("ZooKeeperLock keeps its session and its place when nothing but events
   const { lease } = await waiter(locks, "n");
   await observing(server.connectString, async (observer) => {
     const queue = await observer.children(`${rootPath}/n`);
-    for (const lease of leases) {
-      await lease.release();
-      await pause(sessionTimeoutMs / 8);
-    }
+    await releaseSlowly(leases, sessionTimeoutMs / 8);
     assertEquals(await observer.children(`${rootPath}/n`), queue);
   });
   await held.release();
