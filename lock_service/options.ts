@@ -15,6 +15,7 @@ import {
   text,
   ttl,
 } from "../core/contract/options.ts";
+import { promiseTry } from "../core/contract/promise_try.ts";
 import { REGISTER_OPTIONS } from "../http/shared/server.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 
@@ -87,7 +88,8 @@ export interface LockRoutesOptions {
   maxBodyMs?: number;
   /**
    * Called with the error behind each 500 and 503, for your logs: responses never show it. Not called for
-   * the 503 that waiting requests get when the server closes.
+   * the 503 that waiting requests get when the server closes. It may be async. Errors that it throws are
+   * ignored.
    */
   onError?: (error: unknown) => void;
 }
@@ -122,18 +124,9 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
   // A lower `maxTtlMs` lowers the default, but not a `defaultTtlMs` that is given.
   const { defaultTtlMs = Math.min(LOCK_ROUTES_OPTIONS.defaultTtlMs.default, read.maxTtlMs) } = read;
   duration({ min: defaultTtlMs }).check("'maxTtlMs'", read.maxTtlMs);
-  return { ...read, defaultTtlMs, lock: lock as AttachableLock, report: quiet(onError) };
-}
-
-/** Wraps a listener so that its own errors are ignored. */
-function quiet(listener: (error: unknown) => void): (error: unknown) => void {
-  return (error) => {
-    try {
-      listener(error);
-    } catch {
-      // A failure to log must not fail the request.
-    }
-  };
+  // A failure to log must not fail the request, or the process.
+  const report = (error: unknown) => void promiseTry(() => onError(error)).catch(() => {});
+  return { ...read, defaultTtlMs, lock: lock as AttachableLock, report };
 }
 
 function checkAuthorize(_what: string, authorize: unknown): void {

@@ -18,6 +18,7 @@ import {
   required,
   ttl,
 } from "../../core/contract/options.ts";
+import { promiseTry } from "../../core/contract/promise_try.ts";
 import { HoldTimes } from "./hold_times.ts";
 
 /**
@@ -112,7 +113,7 @@ export interface HoldOptions {
    * Called with the error behind each 503, for your logs: responses never show it. A busy lock is no error,
    * whatever `busyStatus` is. Also called with an error that a handler throws after its lease was lost and
    * the request got its 503: the framework does not see that error. And if the service refuses to release
-   * the lock, which then stays held.
+   * the lock, which then stays held. It may be async. Errors that it throws are ignored.
    */
   onError?: (error: unknown) => void;
 }
@@ -239,11 +240,7 @@ function checkHeaderName(what: string, name: unknown): void {
   throw new TypeError(badValue(what, "the name of a header", is));
 }
 
-/** Passes the error behind a 503 to `onError`, and ignores what that throws. */
+/** Passes the error behind a 503 to `onError`. A failure to log must not fail the request, or the process. */
 export function report(settings: HoldSettings, error: unknown): void {
-  try {
-    settings.onError(error);
-  } catch {
-    // A failure to log must not fail the request.
-  }
+  promiseTry(() => settings.onError(error)).catch(() => {});
 }

@@ -6,7 +6,12 @@ import { assertEquals, assertRejects } from "@std/assert";
 import * as ours from "../../core/contract/errors.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { lambdaLock } from "../../http/lambda.ts";
-import { type DistributedLock, LockSetupError, MemoryLock } from "../../mod.ts";
+import {
+  type DistributedLock,
+  LockSetupError,
+  LockUnavailableError,
+  MemoryLock,
+} from "../../mod.ts";
 import {
   express5,
   fastify,
@@ -52,12 +57,16 @@ async function ask(
   const options = { waitMs, onUnavailable: "proceed" as const, onError: () => void reported++ };
   const server = await serve(() => void handled++, options)(failing(inner, error));
   try {
-    const response = await fetch(server.url);
-    await response.text();
-    return [response.status, handled, reported];
+    return [await statusOf(server.url), handled, reported];
   } finally {
     await server.stop();
   }
+}
+
+async function statusOf(url: string): Promise<number> {
+  const response = await fetch(url);
+  await response.text();
+  return response.status;
 }
 
 for (const [name, serve] of Object.entries(SERVERS)) {
@@ -76,6 +85,18 @@ for (const [name, serve] of Object.entries(SERVERS)) {
         const error = new LockUnavailableError("Cannot reach Redis");
         assertEquals(await ask(serve, error, waitMs), [200, 1, 1]);
       }
+    }
+  });
+
+  Deno.test(`${name}() answers 503, and the process goes on, when an async onError rejects`, async () => {
+    await using inner = new MemoryLock();
+    const onError = () => Promise.reject(new Error("The log is full"));
+    const lock = failing(inner, new LockUnavailableError("Cannot reach Redis"));
+    const server = await serve(() => {}, { onError })(lock);
+    try {
+      for (let i = 0; i < 2; i++) assertEquals(await statusOf(server.url), 503);
+    } finally {
+      await server.stop();
     }
   });
 }

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { block } from "../../testing/conformance/bounds.ts";
 import Fastify from "fastify";
 import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
-import { type AttachableLock, LockError, LockSetupError } from "../../mod.ts";
+import { type AttachableLock, LockError, LockSetupError, LockUnavailableError } from "../../mod.ts";
 
 /** A lock on which every call fails. */
 function failing(error: Error): AttachableLock {
@@ -46,6 +46,17 @@ Deno.test("lockRoutes() answers 500 to a LockSetupError, shows nothing of it and
     }]);
   }
   assertEquals(errors, requests.map(() => setup));
+  await app.close();
+});
+
+Deno.test("lockRoutes() answers 503, and the process goes on, when an async onError rejects", async () => {
+  const app = Fastify();
+  const onError = () => Promise.reject(new Error("The log is full"));
+  const lock = failing(new LockUnavailableError("Cannot reach Redis"));
+  app.register(lockRoutes, { lock, authorize: () => "alice", onError });
+  for (const method of ["PUT", "DELETE"] as const) {
+    assertEquals((await app.inject({ method, url: "/lock/k/i" })).statusCode, 503);
+  }
   await app.close();
 });
 
