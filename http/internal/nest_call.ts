@@ -120,8 +120,13 @@ export class LockedCall implements LossListener {
     });
   }
 
+  /** Never throws: nobody would catch it. What the observable throws at its end is reported. */
   #stop(subscription: { unsubscribe(): void }): void {
-    subscription.unsubscribe();
+    try {
+      subscription.unsubscribe();
+    } catch (error) {
+      report(this.#settings, error);
+    }
     this.#locked.handlerEnded();
   }
 

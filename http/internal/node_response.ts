@@ -18,12 +18,15 @@
  */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { type NodeResponse, type NodeStream, onClose } from "../shared/server.ts";
-import type { HoldSettings } from "./options.ts";
+import { type HoldSettings, report } from "./options.ts";
 import { releaseInTime } from "./request.ts";
 
 /** Is notified when the lease of a response is lost. */
 export interface LossListener {
-  /** The lease is lost before anything was sent: the listener can still send an error instead. */
+  /**
+   * The lease is lost before anything was sent: the listener can still send an error instead. If it throws,
+   * the response is broken off.
+   */
   onLeaseLost(isHandlerRunning: boolean): void;
 }
 
@@ -177,12 +180,22 @@ export class LockedResponse {
     await this.#released;
   }
 
-  /** Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. */
+  /**
+   * Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. Never
+   * throws: as a listener of the signal, that would end the process. Node may refuse a header of the handler,
+   * and other middleware may throw.
+   */
   readonly #onLost = (): void => {
     if (this.#released !== null) return;
+    const { listener, settings } = this.#held!;
     const isEnding = this.#state !== "open" && !this.abandoned.aborted;
-    if (isEnding || this.hasBegun) this.breakOff();
-    else this.#held!.listener.onLeaseLost(this.#isHandlerRunning);
+    try {
+      if (isEnding || this.hasBegun) this.breakOff();
+      else listener.onLeaseLost(this.#isHandlerRunning);
+    } catch (error) {
+      report(settings, error);
+      this.#destroy();
+    }
   };
 
   #release(): Promise<unknown> {

@@ -129,7 +129,7 @@ export class HandlerShield {
     this.#raise();
   }
 
-  /** Sends another answer instead of the handler's. */
+  /** Sends another answer instead of the handler's, which is cut off even if that fails. */
   replace(send: () => void): void {
     this.#lower();
     this.#isDecided = true;
@@ -138,8 +138,11 @@ export class HandlerShield {
       this.#isFinishing = true;
       queueMicrotask(() => this.#isFinishing = false);
     });
-    send();
-    this.#raise();
+    try {
+      send();
+    } finally {
+      this.#raise();
+    }
   }
 
   #handlerEnded(): void {

@@ -10,7 +10,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import express from "express";
 import { FileLock } from "../../file/mod.ts";
 import { expressLock } from "../../http/express.ts";
-import { MemoryLock } from "../../mod.ts";
+import { type LockError, MemoryLock } from "../../mod.ts";
 import { listen } from "../../testing/http/listen.ts";
 import { ask, type Handler, isHeld, lose, untilFree } from "../../testing/http/express_apps.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
@@ -137,6 +137,36 @@ registerTest("expressLock() answers 503 past later middleware when the lease is 
   const { headers } = response;
   assertEquals([headers.get("etag"), headers.get("x-kept"), spoiled], [null, "yes", []]);
 });
+
+registerTest(
+  "expressLock() breaks off a response whose lease is lost, and the server goes on, when earlier middleware throws",
+  async () => {
+    await using locks = new MemoryLock();
+    const errors: unknown[] = [];
+    const failure = new Error("Cannot write the headers");
+    const ended = Promise.withResolvers<number>();
+    const app = express();
+    app.use((req, res, next) => {
+      const fail = () => {
+        throw failure;
+      };
+      if (req.path === "/") res.writeHead = fail;
+      next();
+    });
+    app.use(expressLock(locks, { key: "key", onError: (error) => void errors.push(error) }));
+    app.get("/", async (_req, res) => {
+      await lose(locks, res);
+      res.status(201).json({ too: "late" });
+      ended.resolve(res.statusCode);
+    });
+    app.get("/next", (_req, res) => void res.send("next"));
+    await using server = await listen(app);
+    await assertRejects(() => ask(server.url), TypeError);
+    assertEquals(await ended.promise, 503, "what the handler writes has no effect");
+    assertEquals([(errors[0] as LockError).code, ...errors.slice(1)], ["ERR_LEASE_LOST", failure]);
+    assertEquals(await ask(`${server.url}/next`), [200, "next"]);
+  },
+);
 
 registerTest(
   "expressLock() holds two locks of one request, and keeps both until the handler ends when the inner lease is lost",

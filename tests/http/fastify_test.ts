@@ -130,6 +130,25 @@ Deno.test("fastifyLock() answers 503 once when a handler throws, returns or send
   }, { onError: (error) => errors.push(error) });
 });
 
+Deno.test("fastifyLock() breaks off a reply whose lease is lost, and the server goes on, when Node refuses a header of it", async () => {
+  const errors: unknown[] = [];
+  await withApp(async (app, locks) => {
+    app.get("/", CONFIG, async (request, reply) => {
+      reply.header("x-customer", "Zoë €");
+      await lose(locks, request);
+      return "too late";
+    });
+    app.get("/next", CONFIG, () => "next");
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    await assertRejects(() => ask(url), TypeError);
+    assertEquals(errors.map((error) => (error as { code?: string }).code), [
+      "ERR_LEASE_LOST",
+      "ERR_INVALID_CHAR",
+    ]);
+    assertEquals(await ask(`${url}/next`), [200, "next"]);
+  }, { onError: (error) => errors.push(error) });
+});
+
 Deno.test("fastifyLock() sends the first answer when a handler throws or returns another one", () =>
   withApp(async (app, locks) => {
     app.get("/throws", CONFIG, (_request, reply) => {

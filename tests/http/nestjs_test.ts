@@ -27,16 +27,20 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { EventEmitter } from "node:events";
 import {
+  concat,
+  finalize,
   from,
   fromEvent,
   interval,
   map,
+  NEVER,
   Observable,
   raceWith,
   Subject,
   take,
   takeUntil,
   timeout,
+  type UnsubscriptionError,
 } from "rxjs";
 import { FileLock } from "../../file/mod.ts";
 import { HeldLease, Lock, LockInterceptor } from "../../http/nestjs.ts";
@@ -480,3 +484,31 @@ for (const platform of PLATFORMS) {
     },
   );
 }
+
+registerTest(
+  "@Lock() reports what an observable throws at its end after the loss, and the process goes on",
+  async () => {
+    await using locks = new MemoryLock();
+    const errors: unknown[] = [];
+    const answered = Promise.withResolvers<void>();
+    const bug = new Error("A bug");
+    const late = async () => {
+      await locks.request("key", { steal: true }, () => {});
+      await answered.promise;
+      return "too late";
+    };
+    const fail = () => {
+      throw bug;
+    };
+    const Routes = controllerOf(
+      { a: () => concat(late(), NEVER).pipe(finalize(fail)) },
+      Lock({ key: "key", onError: (error) => errors.push(error) }),
+    );
+    await using server = await serveNest(locks, [Routes]);
+    assertEquals((await ask(`${server.url}/a`))[0], 503);
+    answered.resolve();
+    await waitUntil("both are reported", () => errors.length >= 2);
+    assertEquals((errors[1] as UnsubscriptionError).errors, [bug]);
+    assertEquals((await ask(`${server.url}/missing`))[0], 404);
+  },
+);
