@@ -23,6 +23,11 @@ import { busy, notHeld, type RequestError, unknownOutcome } from "./request_erro
 
 /** Leases of the service are renewed only by their clients, and outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
+/**
+ * The TTL in ms for which a DELETE takes over the lease. That may prolong the lease, and the release may not
+ * arrive, so it is short; but a grant that ends before its answer arrives is no lease.
+ */
+const RELEASE_TTL_MS = 1_000;
 /** How often an action is tried while other requests keep taking over the same lease. */
 const MAX_TRIES = 10;
 /** How often it is tried, besides, while other requests of the same owner ask at this server. */
@@ -99,8 +104,9 @@ async function renew(lockRequest: LockRequest): Promise<Result> {
 async function release(lockRequest: LockRequest): Promise<Result> {
   const { key, ownerId } = await ownerOf(lockRequest, "release");
   readBody(lockRequest, []);
+  const options = { ...LEASE, ttlMs: RELEASE_TTL_MS };
   return await untilDone(key, async () => {
-    const lease = await lockRequest.settings.lock.attach(key, ownerId, LEASE);
+    const lease = await lockRequest.settings.lock.attach(key, ownerId, options);
     if (lease === null) throw notHeld();
     return await answered(key, lease.release()) ? { key, released: true } : null;
   });

@@ -1,7 +1,11 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import Fastify from "fastify";
+import { lockRoutes } from "../../lock_service/mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { scaled } from "../../testing/time.ts";
+import { FAULT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 import { call, openService } from "../../testing/lock_service/lock_service.ts";
 
 for (const isHttp2 of [false, true]) {
@@ -45,6 +49,29 @@ for (const isHttp2 of [false, true]) {
     assertEquals(service.errors, []);
   });
 }
+
+Deno.test("lockRoutes() DELETE never prolongs a lease to the TTL of the RedisLock: its release may not arrive", async () => {
+  await using redis = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", redis.url);
+  const lock = new RedisLock(client, { ttlMs: LONG_TTL_MS });
+  const attach = lock.attach.bind(lock);
+  let leftMs: number | undefined;
+  lock.attach = async (name, ...rest) => {
+    const lease = await attach(name, ...rest);
+    leftMs = (await lock.query(name)).holders[0]?.remainingMs;
+    return lease;
+  };
+  const app = Fastify();
+  app.register(lockRoutes, { lock, authorize: () => "alice" });
+  const body = { ttlMs: FAULT_TTL_MS };
+  assertEquals((await app.inject({ method: "PUT", url: "/lock/k/i", body })).statusCode, 200);
+  assertEquals((await app.inject({ method: "DELETE", url: "/lock/k/i" })).statusCode, 200);
+  assert(leftMs !== undefined && leftMs <= FAULT_TTL_MS, `${leftMs}`);
+  assertEquals((await lock.query("k")).holders, []);
+  await app.close();
+  await lock[Symbol.asyncDispose]();
+  await close();
+});
 
 Deno.test("lockRoutes() calls onError once for each request that Redis does not answer", async () => {
   await using redis = await startRedis();
