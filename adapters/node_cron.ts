@@ -16,7 +16,8 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { type OptionTable, readTable, ttl } from "../core/contract/options.ts";
+import { duration, type OptionTable, readTable, ttl } from "../core/contract/options.ts";
+import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { runOnce } from "../recipes/run_once.ts";
 
 /** Options of {@linkcode runCoordinator}. */
@@ -28,6 +29,15 @@ export interface RunCoordinatorOptions {
    * @default the `distributedLease` of the task, which is 30000 in node-cron unless it is set
    */
   keepMs?: number | undefined;
+  /**
+   * The longest time, in ms, that a run may hold its lock; at least `keepMs`, whatever is set. After that its
+   * lease is lost. node-cron never says that a run has ended if its background process has crashed, has got the
+   * answer too late (after 5 s), or if the task was stopped during its `maxRandomDelay`: such a run is renewed
+   * until then.
+   *
+   * @default {86400000}
+   */
+  maxHoldMs?: number | undefined;
 }
 
 /** What node-cron asks before and after a run, and the leases of the runs of this process. */
@@ -46,7 +56,7 @@ export interface LockRunCoordinator {
   onComplete(key: string): void;
   /**
    * The lease of a run, for the task itself: its token and its signal. `undefined` if the run is not one of
-   * this process, or has ended.
+   * this process, has ended, or began over `maxHoldMs` ago: so take it once, at the start of the task.
    *
    * @param key As node-cron passes it: `` `${name}:${date.toISOString()}` `` with the `date` of the context.
    */
@@ -56,10 +66,15 @@ export interface LockRunCoordinator {
 /** A run of this process. */
 interface Run {
   readonly lease: Lease;
+  /** The moment, in monotonic ms, at which it has been held for `maxHoldMs`. */
+  readonly untilMs: number;
   readonly end: () => void;
 }
 
-const RUN_COORDINATOR_OPTIONS = { keepMs: ttl() } satisfies OptionTable<RunCoordinatorOptions>;
+const RUN_COORDINATOR_OPTIONS = {
+  keepMs: ttl(),
+  maxHoldMs: duration({ otherwise: 24 * 60 * 60 * 1_000 }),
+} satisfies OptionTable<RunCoordinatorOptions>;
 
 /** The key of a run: the name of the task, and the time. */
 const KEY = /^(.+):(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/s;
@@ -72,7 +87,7 @@ const KEY = /^(.+):(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/s;
  * either. On Redis the lock outlives its process; on ZooKeeper, files and memory it ends with that.
  *
  * @param locks Any strategy.
- * @param options How long a lock is kept.
+ * @param options How long a lock is kept, and held at most.
  * @throws {TypeError|RangeError} If an option is bad.
  *
  * @example What node-cron does
@@ -94,16 +109,26 @@ export function runCoordinator(
   locks: DistributedLock,
   options: RunCoordinatorOptions = {},
 ): LockRunCoordinator {
-  const { keepMs } = readTable("runCoordinator()", options, RUN_COORDINATOR_OPTIONS);
+  const read = readTable("runCoordinator()", options, RUN_COORDINATOR_OPTIONS);
   const runs = new Map<string, Run>();
   return {
     shouldRun(key, ttlMs) {
+      const nowMs = SYSTEM_CLOCK.now();
+      for (const [earlier, { untilMs }] of runs) { // those that node-cron has never ended
+        if (untilMs > nowMs) break;
+        runs.delete(earlier);
+      }
       const { promise: isElected, resolve, reject } = Promise.withResolvers<boolean>();
       const [, name = key, time] = KEY.exec(key) ?? [];
       const tick = time === undefined ? undefined : new Date(time);
-      runOnce(locks, name, { keepMs: keepMs ?? ttlMs, tick }, (lease) => {
+      const keepMs = read.keepMs ?? ttlMs;
+      const maxHoldMs = Math.max(read.maxHoldMs, keepMs);
+      runOnce(locks, name, { keepMs, maxHoldMs, tick }, (lease) => {
         const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-        runs.set(key, { lease, end });
+        // A run whose lease is lost stays known: `leaseOf()` must not say that there was none.
+        runs.set(key, { lease, untilMs: SYSTEM_CLOCK.now() + maxHoldMs, end });
+        if (lease.signal.aborted) end();
+        else lease.signal.addEventListener("abort", () => end());
         resolve(true);
         return ended;
       }).then(({ ran }) => resolve(ran), reject); // after the start neither has an effect

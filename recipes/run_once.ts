@@ -12,6 +12,7 @@ import {
   callback,
   checkName,
   date,
+  duration,
   MAX_DURATION_MS,
   MIN_TTL_MS,
   type OptionTable,
@@ -38,6 +39,13 @@ export interface RunOnceOptions {
    * @default none: runs never overlap, and a tick that comes while one lasts does not run
    */
   tick?: Date | undefined;
+  /**
+   * The longest time, in ms, that the work may hold the lock, at least `keepMs`. After that its lease is lost,
+   * so that work that hangs does not keep the lock, by its renewals, until the process ends.
+   *
+   * @default no limit
+   */
+  maxHoldMs?: number | undefined;
 }
 
 /** What {@linkcode runOnce} did: it ran the work, or left it to another process. */
@@ -56,6 +64,7 @@ export type RunOnceResult<T> =
 const RUN_ONCE_OPTIONS = {
   keepMs: required(ttl().check),
   tick: date(),
+  maxHoldMs: duration(),
 } satisfies OptionTable<RunOnceOptions>;
 
 /** Reads the options; also for a decorator, which gets them long before the first run. */
@@ -63,7 +72,10 @@ export function readRunOnceOptions(
   where: string,
   options: RunOnceOptions,
 ): ReadOptions<RunOnceOptions, typeof RUN_ONCE_OPTIONS> {
-  return readTable(where, options, RUN_ONCE_OPTIONS);
+  const read = readTable(where, options, RUN_ONCE_OPTIONS);
+  const { keepMs: min, maxHoldMs = min } = read;
+  duration({ min }).check("'maxHoldMs'", maxHoldMs); // or the lock would be free within `keepMs`
+  return read;
 }
 
 /** For how long, in ms, a renewal asks, once the work lasts longer than the lock is kept for anyway. */
@@ -111,7 +123,7 @@ export async function runOnce<T>(
   work: (lease: Lease) => T | Promise<T>,
 ): Promise<RunOnceResult<T>> {
   checkName(name);
-  const { keepMs, tick } = readRunOnceOptions("runOnce()", options);
+  const { keepMs, tick, maxHoldMs } = readRunOnceOptions("runOnce()", options);
   callback().check("the work", work);
   const untilMs = SYSTEM_CLOCK.now() + keepMs;
   // Then the lock of the process that has run the work may be free again.
@@ -125,8 +137,9 @@ export async function runOnce<T>(
       ttlMs: Math.min(ttlLasting(keepMs), MAX_DURATION_MS),
       outlivesDisposal: true,
       autoRenew: false,
+      maxHoldMs,
     }
-    : {};
+    : { maxHoldMs };
   const lease = await locks.tryAcquire(tick ? `${name}@${tick.toISOString()}` : name, terms);
   if (lease === null) return { ran: false };
   if (isTooLate()) {

@@ -16,7 +16,7 @@ import { readRunOnceOptions, runOnce, type RunOnceOptions } from "../../recipes/
 export const LOCKS: symbol = Symbol.for("@holdfast/lock/LOCKS");
 
 /** Options of {@linkcode RunOnce}. */
-export type NestRunOnceOptions = Pick<RunOnceOptions, "keepMs">;
+export type NestRunOnceOptions = Pick<RunOnceOptions, "keepMs" | "maxHoldMs">;
 
 /** The member of an object with jobs that Nest sets to its lock. */
 const OWN_LOCKS = Symbol("the lock of @RunOnce()");
@@ -27,13 +27,14 @@ const OWN_LOCKS = Symbol("the lock of @RunOnce()");
  * its only argument.
  *
  * The lock stays held until `keepMs` after the start, also if the job is shorter, so that a process that is
- * late does not run it again. Runs never overlap: a tick that comes while one lasts does not run. Choose a
+ * late does not run it again. Runs never overlap: a tick that comes while one lasts does not run, so set
+ * `maxHoldMs` if a job may hang. Choose a
  * `keepMs` that is longer than the processes can differ in when they start, and shorter than the period
  * less that. In an outage the job does not run, and Nest logs the error. A call of the method by your own code
  * is such a run, too; it resolves with the value, or with `undefined` if the job did not run.
  *
  * @param name The name of the lock.
- * @param options How long the lock is kept.
+ * @param options How long the lock is kept, and held at most.
  * @throws {TypeError|RangeError} If an argument is bad.
  *
  * @example The decorator, applied as a function
@@ -55,11 +56,11 @@ const OWN_LOCKS = Symbol("the lock of @RunOnce()");
  */
 export function RunOnce(name: string, options: NestRunOnceOptions): MethodDecorator {
   checkName(name);
-  const { keepMs } = readRunOnceOptions("@RunOnce()", options);
+  const { keepMs, maxHoldMs } = readRunOnceOptions("@RunOnce()", options);
   return <T>(target: object, _key: string | symbol, descriptor: TypedPropertyDescriptor<T>) => {
     const job = descriptor.value as (...args: unknown[]) => unknown;
     async function run(this: { readonly [OWN_LOCKS]: DistributedLock }): Promise<unknown> {
-      const result = await runOnce(this[OWN_LOCKS], name, { keepMs }, (lease) => {
+      const result = await runOnce(this[OWN_LOCKS], name, { keepMs, maxHoldMs }, (lease) => {
         return job.call(this, lease);
       });
       return result.ran ? result.value : undefined;

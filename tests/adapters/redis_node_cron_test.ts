@@ -1,13 +1,16 @@
 /** The coordinator in the real node-cron, in several processes. */
 import { assert, assertEquals } from "@std/assert";
-import type { RunCoordinator } from "node-cron";
+import { setImmediate as turn } from "node:timers/promises";
+import cron, { type RunCoordinator } from "node-cron";
 import { runCoordinator } from "../../adapters/node_cron.ts";
-import { MemoryLock } from "../../mod.ts";
+import { type LeaseLostError, MemoryLock } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
 import { runsByFire, startCronProcess } from "../../testing/adapters/cron_processes.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS, LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
+import { ENDING_TTL_MS, LONG_BOUND_MS, LONG_TTL_MS, RENEWED_TTL_MS } from "../../testing/time.ts";
 
 const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const PROCESSES = IS_SOAK ? 10 : 2;
@@ -75,4 +78,40 @@ Deno.test("runCoordinator() keeps the lock after the run, for node-cron's own ti
   assertEquals(await long.shouldRun(key, LONG_TTL_MS), true);
   long.onComplete(key);
   assertEquals(await long.shouldRun(key, LONG_TTL_MS), false);
+});
+
+Deno.test("runCoordinator() ends the lease of a run after maxHoldMs when node-cron never says that it has ended", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  const locks = new RedisLock(client);
+  const coordinator = runCoordinator(locks, { keepMs: ENDING_TTL_MS, maxHoldMs: RENEWED_TTL_MS });
+  const started = Promise.withResolvers<string>();
+  // A task that is stopped during its random delay neither runs nor completes.
+  const task = cron.schedule("* * * * * *", () => {}, {
+    name: "report",
+    distributed: true,
+    maxRandomDelay: 24 * 60 * 60 * 1_000,
+    runCoordinator: {
+      ...coordinator,
+      async shouldRun(key, ttlMs) {
+        const isElected = await coordinator.shouldRun(key, ttlMs);
+        if (isElected) started.resolve(key);
+        return isElected;
+      },
+    },
+  });
+  await new Promise((resolve) => task.once("execution:started", resolve));
+  const key = await started.promise;
+  await turn(); // until the delay has begun
+  await task.destroy();
+  const { name, signal } = coordinator.leaseOf(key)!;
+  const startMs = performance.now();
+  await waitUntil("the lock is free", async () => (await locks.query(name)).holders.length === 0);
+  assert(performance.now() - startMs > ENDING_TTL_MS, "it was renewed");
+  assertEquals((signal.reason as LeaseLostError).reason, "max-hold");
+  await coordinator.shouldRun("another run", LONG_TTL_MS);
+  assertEquals(coordinator.leaseOf(key), undefined, "the run is forgotten");
+  coordinator.onComplete("another run");
+  await locks[Symbol.asyncDispose]();
+  await close();
 });

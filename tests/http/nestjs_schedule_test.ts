@@ -1,11 +1,11 @@
 /** `@RunOnce()` in the real `@nestjs/schedule`: two applications stand for two processes. */
 import "reflect-metadata";
-import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Injectable, Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { Cron, Interval, ScheduleModule } from "@nestjs/schedule";
 import { LOCKS, RunOnce } from "../../http/nestjs.ts";
-import { type Lease, MemoryLock } from "../../mod.ts";
+import { type Lease, LeaseLostError, MemoryLock } from "../../mod.ts";
 import { decorate } from "../../testing/http/nest_server.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { LONG_TTL_MS } from "../../testing/time.ts";
@@ -58,6 +58,24 @@ Deno.test("@RunOnce() runs the jobs of @nestjs/schedule in one of two applicatio
   assertEquals(runs.toSorted(), ["jobs a", "jobs b", "jobs c"]);
 });
 
+Deno.test("@RunOnce() ends the lease of a job that hangs after maxHoldMs", async () => {
+  await using locks = new MemoryLock();
+  class Jobs {
+    async a({ signal }: Lease) {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    }
+  }
+  Injectable()(Jobs);
+  decorate(Jobs, "a", RunOnce("a", { keepMs: 10, maxHoldMs: 20 }));
+  class App {}
+  Module({ providers: [Jobs, { provide: LOCKS, useValue: locks }] })(App);
+  const app = await NestFactory.createApplicationContext(App, OPTIONS);
+  const jobs = app.get<{ a(): Promise<void> }>(Jobs);
+  const loss = await assertRejects(() => jobs.a(), LeaseLostError);
+  assertEquals([loss.reason, (await locks.query("a")).holders], ["max-hold", []]);
+  await app.close();
+});
+
 Deno.test("@RunOnce() keeps an application without a provider of LOCKS from starting", async () => {
   const error = await startApp(null, []).then(() => null, (error) => error);
   assertStringIncludes(String(error), "LOCKS");
@@ -67,5 +85,6 @@ Deno.test("@RunOnce() keeps an application without a provider of LOCKS from star
 Deno.test("@RunOnce() refuses bad arguments when the program is loaded", async () => {
   assertThrows(() => RunOnce("", { keepMs: 10 }), RangeError, "lock name");
   assertThrows(() => RunOnce("a", { keepMs: 1 }), RangeError, "'keepMs'");
+  assertThrows(() => RunOnce("a", { keepMs: 10, maxHoldMs: 9 }), RangeError, "'maxHoldMs'");
   assertThrows(() => RunOnce("a", {} as never), TypeError, "'keepMs'");
 });

@@ -1,6 +1,6 @@
 /** The recipes on locks in memory, and what no strategy matters to. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { LockUnavailableError, MemoryLock } from "../../mod.ts";
+import { LeaseLostError, LockUnavailableError, MemoryLock } from "../../mod.ts";
 import { lead, runOnce, type RunOnceOptions } from "../../recipes/mod.ts";
 import { recipes } from "../../testing/recipes/suite.ts";
 
@@ -33,6 +33,7 @@ Deno.test("runOnce() and lead() refuse bad arguments before they ask for the loc
     [{ keepMs: 10, tick: 1_700_000_000_000 }, TypeError, "'tick': it must be a Date"],
     [{ keepMs: 10, tick: new Date(NaN) }, RangeError, "'tick': it must be a valid Date"],
     [{ keepMs: 10, ttlMs: 10 }, TypeError, "'ttlMs'"],
+    [{ keepMs: 10, maxHoldMs: 9 }, RangeError, "'maxHoldMs'"],
   ];
   for (const [options, error, message] of bad) {
     const run = () => runOnce(locks, "a", options as RunOnceOptions, () => "ran");
@@ -67,6 +68,17 @@ Deno.test("runOnce() does not run if the lock is granted later than keepMs after
   };
   assertEquals(await runOnce(locks, "a", { keepMs: 10 }, () => {}), { ran: false });
   assertEquals((await locks.query("a")).holders, []);
+});
+
+Deno.test("runOnce() ends its lease after maxHoldMs, while the work hangs", async () => {
+  await using locks = new MemoryLock();
+  const run = () =>
+    runOnce(locks, "a", { keepMs: 10, maxHoldMs: 20 }, async ({ signal }) => {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      assertEquals((await locks.query("a")).holders, []);
+    });
+  const loss = await assertRejects(run, LeaseLostError);
+  assertEquals(loss.reason, "max-hold");
 });
 
 Deno.test("lead() waits for the lock again after an outage", async () => {
