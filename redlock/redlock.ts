@@ -5,6 +5,7 @@
  */
 import { EventEmitter } from "node:events";
 import { LeaseLostError, LockError, LockTimeoutError } from "../core/contract/errors.ts";
+import { ttl } from "../core/contract/options.ts";
 import { acquireAll } from "../core/sets/acquire_all.ts";
 import { type LeaseSet, leaseSetOf } from "../core/sets/lease_set.ts";
 import type { Lease } from "../core/contract/distributed_lock.ts";
@@ -15,13 +16,16 @@ import { RedisLock } from "../redis/redis_lock.ts";
 import { clockedSignal, onAbort, type RedlockAbortSignal } from "./clocked_signal.ts";
 import { ExecutionError, type ExecutionStats, ResourceLockedError } from "./errors.ts";
 import type { ExecutionResult } from "./errors.ts";
-import { attemptsOf, readSettings, waitMsOf } from "./settings.ts";
+import { attemptsOf, databaseOf, readSettings, waitMsOf } from "./settings.ts";
 import type { ReadSettings, RedlockClient, RedlockSettings } from "./settings.ts";
 
 const NO_QUORUM = "The operation was unable to achieve a quorum during its retry window.";
 
 /** How long, in ms, `quit()` waits for the releases of what is held. */
 const DISPOSE_TIMEOUT_MS = 500;
+
+/** How long, in ms, a lock is kept at least by a request that only proves that it is held. */
+const PROOF_TTL_MS = 1_000;
 
 /** What the routine of `using()` gets besides the signal. */
 export interface RedlockUsingContext {
@@ -334,7 +338,7 @@ export class Redlock extends EventEmitter {
    * @param duration The time to live in ms.
    * @param settings Settings of this call.
    * @returns The lock to go on with. The given one is over.
-   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   * @throws {ExecutionError} If one of its keys was lost before (then none is extended), or Redis is out of reach.
    * @throws {TypeError|RangeError} If an argument is bad.
    * @throws {Error} If the duration is not a whole number.
    */
@@ -348,6 +352,8 @@ export class Redlock extends EventEmitter {
     try {
       const { value, set, lost } = await this.#find(existing, duration);
       if (lost !== undefined) throw new LeaseLostError(lost, "expired");
+      // As with redlock, none is extended unless all of them are held.
+      if (set.leases.size > 1) await renewAll(set, Math.min(duration, PROOF_TTL_MS));
       await renewAll(set, duration);
       existing.expiration = 0;
       const stats = this.#stats(undefined);
@@ -477,17 +483,18 @@ export class Redlock extends EventEmitter {
    * The leases of a lock, and the name of one that is lost. One that another process or object has acquired is
    * taken over by its value.
    *
-   * @param ttlMs The duration to extend it to; `undefined` to release it, if need be only in part.
+   * @param duration What to extend it to afterwards; `undefined` to release it, if need be only in part.
    */
   async #find(
     { value, resources }: Lock,
-    ttlMs: number | undefined,
+    duration: number | undefined,
   ): Promise<{ value: string; set: LeaseSet; lost?: string }> {
     const known = this.#held.get(value);
     if (known !== undefined) return { value, set: known };
     const ownerId = value.replace(/#[^#]*$/, "");
     if (ownerId === "") return { value, set: leaseSetOf([]), lost: resources.join() };
     const nonce = makeNonce();
+    const ttlMs = Math.min(duration ?? Infinity, PROOF_TTL_MS);
     const leases: Lease[] = [];
     let lost: string | undefined;
     try {
@@ -498,10 +505,10 @@ export class Redlock extends EventEmitter {
         const lease = await attaching;
         if (lease === null) lost = name;
         else leases.push(lease);
-        if (lost !== undefined && ttlMs !== undefined) break;
+        if (lost !== undefined && duration !== undefined) break;
       }
     } catch (error) {
-      if (ttlMs === undefined) await Promise.allSettled(leases.map((lease) => lease.release()));
+      if (duration === undefined) await Promise.allSettled(leases.map((lease) => lease.release()));
       throw error;
     }
     const set = leaseSetOf(leases);
@@ -564,15 +571,6 @@ export declare namespace Redlock {
 /** The routine of `using()`. */
 export type Routine<T> = (signal: RedlockAbortSignal, context: RedlockUsingContext) => Promise<T>;
 
-/** The database that a client of ioredis has selected: by its options, or by `select()` since. */
-function databaseOf(client: RedlockClient): number {
-  const { condition, options } = client as {
-    condition?: { select?: number } | null;
-    options: { db?: number };
-  };
-  return condition?.select ?? options.db ?? 0;
-}
-
 /** A callback of version 4 would never be called. */
 function refuseCallback(argument: unknown): void {
   if (typeof argument !== "function") return;
@@ -580,8 +578,10 @@ function refuseCallback(argument: unknown): void {
 }
 
 function checkDuration(duration: number): void {
-  if (Number.isInteger(duration)) return;
-  throw new Error("Duration must be an integer value in milliseconds.");
+  if (!Number.isInteger(duration)) {
+    throw new Error("Duration must be an integer value in milliseconds.");
+  }
+  ttl().check("'ttlMs'", duration);
 }
 
 async function renewAll(set: LeaseSet, duration: number): Promise<void> {

@@ -95,3 +95,12 @@ export function waitMsOf({ retryCount, retryDelay }: ReadSettings): number | und
 export function attemptsOf({ retryCount }: ReadSettings): number {
   return retryCount < 0 ? 1 : Math.min(Math.floor(retryCount) + 1, MAX_ATTEMPTS);
 }
+
+/** The database that a client of ioredis has selected: by its options, or by `select()` since. */
+export function databaseOf(client: RedlockClient): number {
+  const { condition, options } = client as {
+    condition?: { select?: number } | null;
+    options: { db?: number };
+  };
+  return condition?.select ?? options.db ?? 0;
+}

@@ -14,6 +14,7 @@ import { acquireAll } from "../../mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { OWN_NONCE, type OwnNonceOptions } from "../../redis/options.ts";
+import { LEAVE } from "../../redis/protocol/scripts.ts";
 import { ExecutionError, Lock, Redlock, ResourceLockedError } from "../../redlock/mod.ts";
 import { block } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
@@ -332,6 +333,62 @@ Deno.test("the calls for several locks share a value: a late grant of one lock i
     assert(leases.get("b")!.fencingToken > b.fencingToken);
     await (await set).release();
     await elsewhere.quit();
+  }));
+
+Deno.test("Redlock.extend() that fails extends no other lock, as redlock's does not", () =>
+  withClient(async (client, redlock) => {
+    const five = new RealRedlock([client as never], { retryCount: 0 });
+    const other = new Redlock([client]);
+    const managers = {
+      "redlock 5": [five, five],
+      "its own lock": [redlock, redlock],
+      "that of another object": [redlock, other],
+    } as const;
+    for (const [whose, [extends_, acquires]] of Object.entries(managers)) {
+      const { resources, value, expiration } = await acquires.acquire(["p", "q"], LONG_TTL_MS);
+      await client.set("q", "stolen", "PX", LONG_TTL_MS);
+      const lock = new Lock(redlock, [...resources], value, [], expiration);
+      await assertRejects(() => (extends_ as Redlock).extend(lock, 10 * LONG_TTL_MS), Error);
+      const leftMs = await client.pttl("p");
+      assert(leftMs > 0 && leftMs <= LONG_TTL_MS, `${whose}: ${leftMs} ms`);
+      for (const each of [extends_, acquires]) {
+        await (each as Redlock).release(lock).catch(() => {});
+      }
+      assertEquals(await client.exists("p"), 0);
+      await client.del("q");
+    }
+  }));
+
+Deno.test("Redlock.extend() of a single lock is one request", () =>
+  withClient(async (client, redlock) => {
+    const lock = await redlock.acquire(["a"], LONG_TTL_MS);
+    const scripts = async () =>
+      /cmdstat_evalsha:calls=(\d+)/.exec(await client.info("commandstats"))![1];
+    const before = Number(await scripts());
+    const extended = await lock.extend(2 * LONG_TTL_MS);
+    assertEquals(Number(await scripts()), before + 1);
+    await extended.release();
+  }));
+
+Deno.test("Redlock.release() of another object does not prolong a lock that it fails to release", () =>
+  withClient(async (client, redlock, server) => {
+    await using proxy = startProxy(server);
+    const elsewhere = new Redis(proxy.port, proxy.hostname).on("error", () => {});
+    const another = new Redlock([elsewhere]);
+    const { promise: isLost, resolve: lose } = Promise.withResolvers<void>();
+    proxy.onRequest = (chunk) => {
+      if (!new TextDecoder().decode(chunk).includes(LEAVE.sha1)) return "pass";
+      lose();
+      return "drop";
+    };
+    const lock = await redlock.acquire(["a"], FAULT_TTL_MS);
+    const releasing = new Lock(another, ["a"], lock.value, [], lock.expiration).release();
+    await isLost;
+    assert(await client.pttl("a") <= FAULT_TTL_MS);
+    proxy.onRequest = undefined;
+    proxy.cutAll();
+    await releasing.catch(() => {});
+    await another.quit();
   }));
 
 Deno.test("Redlock.release() of another object frees what is left of a lock", () =>
