@@ -6,7 +6,7 @@
 import { createInterface } from "node:readline/promises";
 import process from "node:process";
 import { parseArgs } from "node:util";
-import type { DistributedLock } from "../core/contract/distributed_lock.ts";
+import type { DistributedLock, LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { type CommandContext, EXIT, UsageError } from "./command.ts";
 
 export const RELEASE_HELP = `Usage: holdfast release --steal [options] NAME
@@ -16,7 +16,7 @@ That stops no work at once: a holder learns of it at its next renewal. End it
 first, or let fencing tokens stop it.
 
   --steal    required: the lock is somebody else's
-  --yes      does not ask first
+  --yes      does not ask first; else asks again if the holder has changed
   --at URL   where the locks are; HOLDFAST_URL by default
 
 Exits with 0 if the lock is free or its next waiter's, with 1 if the answer was
@@ -50,18 +50,33 @@ async function take(
   isSure: boolean,
   context: CommandContext,
 ): Promise<number> {
-  const { holders: [holder], holderCount } = await locks.query(name);
-  if (holder === undefined) {
-    context.print("free");
-    return EXIT.ok;
+  let agreed: string | undefined;
+  for (;;) {
+    const snapshot = await locks.query(name);
+    const { holders: [holder], holderCount } = snapshot;
+    if (holder === undefined) {
+      context.print("free");
+      return EXIT.ok;
+    }
+    const others = holderCount > 1 ? ` and ${holderCount - 1} more` : "";
+    const who = (holder.label ?? "a holder without a label") + others;
+    const seen = identityOf(snapshot);
+    // While the person thinks, the lock may be granted to somebody else: then the answer was not about them.
+    if (isSure || seen === agreed) {
+      await locks.request(name, { steal: true }, () => {});
+      context.print(`taken from ${who}`);
+      return EXIT.ok;
+    }
+    if (!await confirms(`Take ${JSON.stringify(name)} from ${who}?`)) return EXIT.failed;
+    agreed = seen;
   }
-  const others = holderCount > 1 ? ` and ${holderCount - 1} more` : "";
-  const who = (holder.label ?? "a holder without a label") + others;
-  const question = `Take ${JSON.stringify(name)} from ${who}?`;
-  if (!isSure && !await confirms(question)) return EXIT.failed;
-  await locks.request(name, { steal: true }, () => {});
-  context.print(`taken from ${who}`);
-  return EXIT.ok;
+}
+
+/** Tells holders apart. Renewals change the order of shared ones, and which of more than 64 are listed. */
+function identityOf({ holders, holderCount }: LockSnapshot): string {
+  const listed = holderCount > holders.length ? [] : holders;
+  const each = listed.map(({ label, fencingToken }) => `${fencingToken} ${label}`);
+  return [holderCount, ...each.sort()].join("\n");
 }
 
 /** Asks a person. Without a terminal the answer is no. */
