@@ -49,6 +49,9 @@ export interface RedisCommandsOptions {
 /** What `PTTL` says of a key without a TTL. */
 const NO_TTL = -1;
 
+/** After warnings about so many keys no more follow: a program may have a name per order. */
+const MAX_DATA_KEYS = 100;
+
 /** A token as other libraries write it, redis-py without a TTL, too. */
 const FOREIGN_TOKEN = /^[0-9a-f-]{20,}$/i;
 
@@ -69,6 +72,8 @@ export class RedisCommands {
    */
   readonly #windows = new Map<string | undefined, CommandWindow>();
   #isMemoryChecked = false;
+  /** The keys of which a warning says that they look like data. */
+  readonly #dataKeys = new Set<string>();
 
   constructor(client: RedisClient, options: RedisCommandsOptions) {
     this.client = client;
@@ -265,14 +270,18 @@ export class RedisCommands {
     replied.then(cancel, cancel);
   }
 
-  /** Warns if the lock key looks like data: then nobody ever gets the lock. */
+  /** Warns, once per key, if the lock key looks like data: then nobody ever gets the lock. */
   async #checkHolder(keys: LockKeys): Promise<void> {
+    const isSilent = () => this.#dataKeys.has(keys.lock) || this.#dataKeys.size >= MAX_DATA_KEYS;
+    if (isSilent()) return;
     try {
       const { value, leftMs } = await this.query(keys, 0);
       if (value === null || leftMs !== NO_TTL || isOurs(value) || FOREIGN_TOKEN.test(value)) return;
     } catch {
       return; // the next call looks again
     }
+    if (isSilent()) return;
+    this.#dataKeys.add(keys.lock);
     const what = "is a string without a TTL that no known lock library has written. Nobody gets " +
       "the lock before it is deleted: if it is data, use another 'keyPrefix'";
     this.#options.warnings.warn(`The key of a lock, ${JSON.stringify(keys.lock)}, ${what}`);

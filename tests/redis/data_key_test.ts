@@ -3,6 +3,7 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { gated, type Gates } from "../../testing/redis/gated_client.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisCommand, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -12,6 +13,8 @@ interface Scene {
   readonly lock: RedisLock;
   readonly client: RedisClient;
   readonly command: RedisCommand;
+  /** All scripts sent by the lock so far. */
+  readonly sent: Gates["sent"];
 }
 
 /** Plays a scene. Returns the warnings of its lock. */
@@ -21,8 +24,9 @@ async function warningsOf(play: (scene: Scene) => Promise<void>): Promise<string
   const { client, close } = await openRedisClient("node-redis", server.url);
   {
     const onWarning = (text: string) => void warnings.push(text);
-    await using lock = new RedisLock(client, { keyPrefix: "", onWarning });
-    await play({ lock, client, command: server.command });
+    const { client: seen, gates: { sent } } = gated(client);
+    await using lock = new RedisLock(seen, { keyPrefix: "", onWarning });
+    await play({ lock, client, command: server.command, sent });
     // Commands are answered in order: then the holder has been looked at, too.
     for (let i = 0; i < 2; i++) await lock.query("n");
   }
@@ -38,6 +42,23 @@ Deno.test("RedisLock warns when the key of a lock is a string without a TTL", as
   });
   assertEquals(warnings.length, 1);
   assertMatch(warnings[0]!, /"orders:42", is a string without a TTL .* use another 'keyPrefix'$/);
+});
+
+Deno.test("RedisLock warns of 100 such keys at most, and then looks at none", async () => {
+  const names = Array.from({ length: 102 }, (_, i) => `data:${i}`);
+  let looks = 0;
+  const warnings = await warningsOf(async ({ lock, command, sent }) => {
+    await lock.query("n"); // the server knows the script now
+    const before = sent.length;
+    for (const name of [...names, ...names]) {
+      await command("SET", name, "paid");
+      assertEquals(await lock.tryAcquire(name), null);
+      await lock.query("n"); // answered after the look at the holder
+    }
+    const queries = sent.slice(before).filter(({ script }) => script === "query");
+    looks = queries.length - 2 * names.length;
+  });
+  assertEquals([warnings.length, looks], [100, 100]);
 });
 
 Deno.test("RedisLock does not warn of the locks of other libraries, or of its own", async () => {
