@@ -1,5 +1,5 @@
 /**
- * A set in insertion order whose first element is found in constant time.
+ * A set in order of insertion, or in one of the caller's, whose first element is found in constant time.
  *
  * @module
  */
@@ -31,13 +31,21 @@ export class LinkedSet<T> implements Iterable<T> {
     return this.#links.has(value);
   }
 
-  /** Adds a value at the end. Does nothing if it is in the set already. */
-  add(value: T): void {
+  /**
+   * Adds a value. Does nothing if it is in the set already.
+   *
+   * @param precedes Whether it belongs before this one of the last values; by default it is added at the end.
+   */
+  add(value: T, precedes: (last: T) => boolean = () => false): void {
     if (this.#links.has(value)) return;
-    const link: Link<T> = { value, previous: this.#tail, next: null };
-    if (this.#tail === null) this.#head = link;
-    else this.#tail.next = link;
-    this.#tail = link;
+    let previous = this.#tail;
+    while (previous !== null && precedes(previous.value)) previous = previous.previous;
+    const next = previous === null ? this.#head : previous.next;
+    const link: Link<T> = { value, previous, next };
+    if (previous === null) this.#head = link;
+    else previous.next = link;
+    if (next === null) this.#tail = link;
+    else next.previous = link;
     this.#links.set(value, link);
   }
 

@@ -83,7 +83,7 @@ export class WaitingRoom {
   readonly #clock: Clock;
   readonly #inbox: InboxState;
   readonly #claimMs: number;
-  /** In the order in which they were queued. */
+  /** In the order of their tickets: the foremost one asks, for an ask of a later one may not admit it. */
   readonly waiters: LinkedSet<Waiter> = new LinkedSet();
   #cancelTimer: (() => void) | null = null;
   #dueMs = Infinity;
@@ -113,7 +113,7 @@ export class WaitingRoom {
   enqueue(waiter: Waiter, answer: Queued, mapping: ClockMapping): boolean {
     this.#mapping = mapping;
     const isRepeated = this.waiters.has(waiter);
-    this.waiters.add(waiter);
+    this.waiters.add(waiter, (last) => waiter.ticket < last.ticket);
     if (!isRepeated && waiter.leaseMode === "shared") this.#sharing++;
     if (waiter !== this.waiters.first) {
       this.#askIn({ ...answer, position: BEHIND.position });
@@ -173,10 +173,10 @@ export class WaitingRoom {
     this.#askAll((waiter) => waiter.onOutage());
   }
 
-  /** One round at a time, in the order of the tickets. */
+  /** One round at a time, in their order. */
   #askAll(ask: (waiter: Waiter) => void): void {
     if (this.#cancelRound !== null) return;
-    this.#askFrom(0, [...this.waiters].sort((a, b) => a.ticket - b.ticket), ask);
+    this.#askFrom(0, [...this.waiters], ask);
   }
 
   #askFrom(start: number, inOrder: readonly Waiter[], ask: (waiter: Waiter) => void): void {

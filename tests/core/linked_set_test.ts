@@ -15,6 +15,16 @@ Deno.test("LinkedSet keeps the order of insertion, and each value once", () => {
   assertEquals([...set, set.first, set.size], [undefined, 0]);
 });
 
+Deno.test("LinkedSet.add() puts a value before the last ones that it precedes", () => {
+  const set = new LinkedSet<number>();
+  const add = (value: number) => set.add(value, (last) => value < last);
+  for (const value of [2, 4, 1, 3, 5, 1]) add(value);
+  assertEquals([...set, set.first], [1, 2, 3, 4, 5, 1]);
+  assertEquals([set.delete(1), set.delete(5), set.first], [true, true, 2]);
+  for (const value of [1, 6]) add(value);
+  assertEquals([...set], [1, 2, 3, 4, 6]);
+});
+
 Deno.test("LinkedSet behaves as a Set under random additions and removals", () => {
   const seed = seedOf();
   say(`seed ${seed}`);

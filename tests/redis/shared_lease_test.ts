@@ -3,15 +3,17 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
+import { ASK } from "../../redis/protocol/scripts.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
+import { Gate } from "../../testing/redis/gated_client.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { play } from "../../testing/redis/race_stage.ts";
 import { playOnWire } from "../../testing/redis/wire_stage.ts";
 import { onlyFencesLeft } from "../../testing/redis/traces.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
+import { ENDING_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const SHARED = { mode: "shared" } as const;
 const KEYS = lockKeys("lock:", "n");
@@ -70,6 +72,46 @@ for (const lost of ["lock", "queue", "waiters"] as const) {
     await close();
   });
 }
+
+Deno.test("RedisLock.acquire() with a limit gets the place of a crashed holder though a later caller was queued first", () =>
+  play(async ({ lock, other, gates, server: { command }, keys, waiting }) => {
+    const { lock: key, queue, waiters, token } = keys;
+    const holder = await other.acquire("n", { limit: 2 });
+    // The reply to the first ask is lost. It is sent again when the second caller is in the waiting room.
+    const again = new Gate();
+    let firstValue: string | undefined;
+    gates.onRequest = ({ script, args: [value] }) => {
+      if (script === "ask" && value === firstValue) return again.pass();
+      firstValue ??= value;
+    };
+    gates.onReply = ({ script }) => {
+      if (script !== "ask") return;
+      gates.onReply = undefined;
+      throw new Error("The connection was lost");
+    };
+    const crashed = [
+      "crashed#0123456789abcdef",
+      String(ENDING_TTL_MS),
+      "0",
+      "try",
+      "nobody 0 0",
+      "2",
+    ];
+    await command("EVAL", ASK.source, "4", key, queue, waiters, token, ...crashed);
+    const first = lock.acquire("n", { limit: 2 });
+    await waitUntil("it is in the queue", async () => await waiting() === 1);
+    const queued = Promise.withResolvers<void>();
+    const second = lock.acquire("n", { onWait: () => queued.resolve() });
+    second.catch(() => {}); // it is awaited later
+    await queued.promise;
+    await again.arrived;
+    again.open();
+    const lease = await within("the crashed holder's place is free", first);
+    holder.throwIfLost();
+    await lease.release();
+    await holder.release();
+    await (await second).release();
+  }));
 
 Deno.test("RedisLock.acquire() in shared mode finds grants whose messages are lost", () =>
   playOnWire("node-redis", async (stage) => {

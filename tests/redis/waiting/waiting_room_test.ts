@@ -53,6 +53,17 @@ Deno.test("WaitingRoom.askNow() makes the foremost waiter ask, and no other", ()
   assertEquals(asks, [1, 2]);
 });
 
+Deno.test("WaitingRoom.askNow() makes the waiter with the lowest ticket ask, whose answer may have come last", () => {
+  const { room, asks, enqueue, add } = open();
+  const waiters = [2, 4, 1, 3].map((ticket) => add(ticket));
+  for (const waiter of waiters) assertEquals(enqueue(waiter), waiter.ticket === 1);
+  for (const waiter of waiters.toSorted((a, b) => a.ticket - b.ticket)) {
+    room.askNow();
+    room.dequeue(waiter);
+  }
+  assertEquals(asks, [1, 2, 3, 4]);
+});
+
 Deno.test("WaitingRoom.enqueue() returns true only for a repeated answer to the foremost waiter", () => {
   const { enqueue, add } = open();
   const [first, second] = [add(1), add(2)];
