@@ -36,10 +36,10 @@ export class LinkedSet<T> implements Iterable<T> {
    *
    * @param precedes Whether it belongs before this one of the last values; by default it is added at the end.
    */
-  add(value: T, precedes: (last: T) => boolean = () => false): void {
+  add(value: T, precedes?: (last: T) => boolean): void {
     if (this.#links.has(value)) return;
     let previous = this.#tail;
-    while (previous !== null && precedes(previous.value)) previous = previous.previous;
+    while (previous !== null && precedes?.(previous.value)) previous = previous.previous;
     const next = previous === null ? this.#head : previous.next;
     const link: Link<T> = { value, previous, next };
     if (previous === null) this.#head = link;
