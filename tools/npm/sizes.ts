@@ -24,7 +24,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./zookeeper": 30_000,
   "./http": 6_700,
   "./http/koa": 7_100,
-  "./http/express": 7_600,
+  "./http/express": 7_700,
   "./http/fastify": 8_200,
   "./http/hono": 7_100,
   "./http/lambda": 7_800,
