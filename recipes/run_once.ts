@@ -21,7 +21,15 @@ import {
   required,
   ttl,
 } from "../core/contract/options.ts";
-import { BACKGROUND_CLOCK, pause, SYSTEM_CLOCK, ttlLasting } from "../core/time/clock.ts";
+import {
+  BACKGROUND_CLOCK,
+  pause,
+  SYSTEM_CLOCK,
+  TIMED_OUT,
+  ttlLasting,
+  within,
+} from "../core/time/clock.ts";
+import { LeaseLostError } from "../core/contract/errors.ts";
 import { lossOf } from "../core/contract/request.ts";
 
 /** Options of {@linkcode runOnce}. */
@@ -150,7 +158,9 @@ export async function runOnce<T>(
   if (isKept) renewWhile(lease, keepMs, untilMs, ended.signal);
   try {
     const value = await work(lease);
-    const loss = await lossOf(lease, isKept ? MIN_TTL_MS : undefined);
+    const asked = lossOf(lease, isKept ? MIN_TTL_MS : undefined);
+    const loss = await within(SYSTEM_CLOCK, asked, LEASE_MS);
+    if (loss === TIMED_OUT) throw new LeaseLostError(lease.name, "unreachable");
     if (loss !== null) throw loss;
     return { ran: true, value };
   } finally {

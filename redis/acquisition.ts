@@ -9,7 +9,7 @@
  *    waiter is not found yet: it asks again); or ended (a tombstone refuses it, and it fails).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
  *    its ticket: at intervals, which also shows that its process lives; when the holder's TTL is over, since
- *    only an ask hands an expired lock on; and when messages may be lost. All ask if an answer, "queued" or
+ *    Redis tells nobody that a lock has expired; and when messages may be lost. All ask if an answer, "queued" or
  *    "granted", says that the server knows fewer waiters than there are, or if one gives up in an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
  *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
@@ -474,10 +474,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     const { engine, held } = this.#context;
     if (held.hasLater(this.keys.lock, this, fencingToken)) return;
-    // A lease that was taken over keeps the longer TTL of the earlier call, unless renewals keep it.
     const { name, ownerId, autoRenew, maxHoldMs, outlivesDisposal, call } = this.#terms;
-    const keepsLonger = outlivesDisposal || !autoRenew;
-    const ttlMs = keepsLonger ? Math.max(this.ttlMs, validMs) : this.ttlMs;
     const lease = engine.open({
       name,
       ownerId,
@@ -485,7 +482,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
       fencingToken,
       sent,
       startMs,
-      ttlMs,
+      ttlMs: this.ttlMs,
       validMs,
       autoRenew,
       maxHoldMs,
@@ -496,6 +493,9 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#lease = lease;
     this.#keepsLock = false;
     held.add(this.keys.lock, this, lease);
+    // The longer time of an earlier call of the owner id is believed, but renewals ask for the TTL of this call.
+    const keepsLonger = outlivesDisposal || !autoRenew;
+    if (keepsLonger && validMs > this.ttlMs) lease.extend(sent, validMs, validMs);
     this.#enter("over");
   }
 

@@ -85,7 +85,8 @@ export async function runUnder<T>(
 
 /**
  * Returns the error if the lease is lost, even if no timer has fired yet; `null` if it is not, or if its code
- * has released it. If it is only unproven, as the process was suspended, a renewal asks the service.
+ * has released it. If it is only unproven, as the process was suspended, a renewal asks the service:
+ * in an outage again and again until the deadline of the lease.
  *
  * @param ttlMs For how long, in ms, that renewal asks; the TTL of the lease unless given.
  */

@@ -58,7 +58,10 @@ export interface LeaseContext {
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
-/** What a queued renewal needs before the deadline, in ms: a fiftieth of the lease's time, at most this. */
+/**
+ * What a queued renewal needs before the deadline, in ms: a fiftieth of the lease's time, at most this; twice the
+ * time of an answer if that is more.
+ */
 const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
@@ -105,7 +108,10 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #unanswered: { readonly cause: unknown } | null = null;
   #releasing: Promise<boolean> | null = null;
-  /** The error of the methods: the loss, or that the service answered a release with "gone". */
+  /**
+   * The error of the methods: the loss; or, of a release, that it was answered with "gone", or never while the
+   * lease was unproven.
+   */
   #error: LeaseLostError | null = null;
   /** The reason of `signal`: why the lease was lost while it was held. */
   #loss: LeaseLostError | null = null;
@@ -310,9 +316,10 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * The next renewal is due when two thirds of the TTL, or of a shorter granted time, are left, and late when
-   * one third is; after `renew()` with a longer TTL no later than before, for the lock may be stolen. With
-   * `watchEveryMs` it is due that long after the request of the last answer was sent.
+   * The next renewal is due when two thirds of the TTL, or of a shorter granted time, are left, but a third of
+   * the TTL from now at the latest: `renew()` may have prolonged the lease by far, and the lock may be stolen.
+   * It is late when one third is left. With `watchEveryMs` it is due that long after the request of the last
+   * answer was sent.
    */
   #planRenewal(sent: Instant, validMs: number): void {
     const { ttlMs, watchEveryMs, autoRenew } = this.#grant;

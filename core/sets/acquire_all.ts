@@ -82,8 +82,8 @@ interface Step {
 /**
  * Waits for several locks and acquires all of them, one after the other in the order of the code units of
  * their names, whatever the order of `entries`. Calls that do so never deadlock each other. If it rejects,
- * what it had acquired is released; in an outage the releases may go on. It deadlocks with code that acquires further locks while it holds
- * some, or locks of another manager.
+ * what it had acquired is released; after an abort, and in an outage, these releases may still be under way.
+ * It deadlocks with code that acquires further locks while it holds some, or locks of another manager.
  *
  * @example Usage
  * ```ts
@@ -144,7 +144,7 @@ export async function acquireAll(
  * @param entries The names, 1 to 64, each once.
  * @param options Renewal and limits.
  * @returns The leases, or `null` if somebody else holds one of the locks. Then the others are
- * released; in an outage the releases may go on.
+ * released; in an outage the releases may still be under way.
  * @throws {TypeError|RangeError} If an argument is bad, also if a name is there twice.
  * @throws {LeaseLostError} If a lease is lost while a later lock is acquired.
  * @throws {unknown} `signal.reason` if the signal aborts first, and what `tryAcquire()` rejects with.
@@ -344,7 +344,7 @@ async function acquireInOrder(
       }).finally(() => call.end());
       if (lease === null) {
         const refusal = await releaseAll(held, signal);
-        if (refusal !== undefined) throw refusal; // with null, none is held
+        if (refusal !== undefined) throw refusal; // with null, all are released, or will be
         return null;
       }
       held.push(lease);

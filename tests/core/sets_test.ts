@@ -5,6 +5,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LimitedLease } from "../../core/sets/limited_lease.ts";
 import { leaseSetOf } from "../../core/sets/lease_set.ts";
+import type { Clock } from "../../core/time/clock.ts";
 import { FileLock } from "../../file/mod.ts";
 import {
   acquireAll,
@@ -185,6 +186,14 @@ Deno.test("LimitedLease reads the clock, shows no owner id, and leaves no timer 
   assertEquals(clock.timers, 0);
   assertThrows(() => lease.throwIfLost(), LockError);
   assertEquals(lease.signal.aborted, false);
+  // As on Node: a timer fires a fraction of a ms early.
+  const early: Clock = {
+    ...{ now: () => clock.now(), wall: () => clock.wall() },
+    schedule: (callback, ms) => clock.schedule(callback, ms > 1 ? ms - 0.5 : ms),
+  };
+  const { signal } = new LimitedLease(await locks.acquire("m"), clock.now() + 50, early);
+  await clock.pass(51);
+  assertEquals(signal.aborted, true);
   const stolen = new LimitedLease(await locks.acquire("n"), clock.now() + 50, clock);
   await locks.request("n", { steal: true }, () => {});
   assertEquals([clock.timers, stolen.signal.reason.reason], [0, "stolen"]);

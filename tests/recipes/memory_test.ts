@@ -2,7 +2,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError, LockUnavailableError, MemoryLock } from "../../mod.ts";
 import { lead, runOnce, type RunOnceOptions } from "../../recipes/mod.ts";
+import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { recipes } from "../../testing/recipes/suite.ts";
+import { ENDING_TTL_MS } from "../../testing/time.ts";
 
 const nothing = () => Promise.resolve();
 
@@ -73,8 +75,8 @@ Deno.test("runOnce() does not run if the lock is granted later than keepMs after
 Deno.test("runOnce() ends its lease after maxHoldMs, while the work hangs", async () => {
   await using locks = new MemoryLock();
   const run = () =>
-    runOnce(locks, "a", { keepMs: 10, maxHoldMs: 20 }, async ({ signal }) => {
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    runOnce(locks, "a", { keepMs: ENDING_TTL_MS, maxHoldMs: ENDING_TTL_MS }, async ({ signal }) => {
+      await within("the lease is lost", aborted(signal));
       assertEquals((await locks.query("a")).holders, []);
     });
   const loss = await assertRejects(run, LeaseLostError);

@@ -228,6 +228,11 @@ Deno.test("RedisLock.acquire() uses the TTL of the call instead of the default",
       shorter!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2,
       "nothing is shortened",
     );
+    const attachedMs = await leftMs();
+    await waitUntil("time has passed", async () => await leftMs() < attachedMs - 20);
+    const beforeMs = await leftMs();
+    await shorter!.renew();
+    assert(await leftMs() <= beforeMs, "a renewal asks for the TTL of its own call");
   }
   for (const ttlMs of [9, 1.5, 2 ** 31]) {
     await assertRejects(() => a.acquire("n", { ttlMs }), RangeError);

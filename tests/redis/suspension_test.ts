@@ -7,6 +7,7 @@ import { runOnce } from "../../recipes/mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
@@ -88,4 +89,15 @@ Deno.test("RedisLock.request() rejects when the machine has slept, and no server
     stack.use(stepWall(LONG_TTL_MS));
   });
   await assertRejects(() => call, LeaseLostError);
+});
+
+Deno.test("runOnce() does not wait for as long as keepMs for a server that could prove its lock", async () => {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await startRedis());
+  const holder = await open(stack, server);
+  const run = runOnce(holder, "report", { keepMs: 10 * LONG_TTL_MS }, async () => {
+    await server.kill();
+    stack.use(stepWall(10 * LONG_TTL_MS));
+  });
+  await assertRejects(() => within("it gives up", run), LeaseLostError);
 });
