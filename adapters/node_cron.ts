@@ -32,8 +32,8 @@ export interface RunCoordinatorOptions {
   /**
    * The longest time, in ms, that a run may hold its lock; at least `keepMs`, whatever is set. After that its
    * lease is lost. node-cron never says that a run has ended if its background process has crashed, has got the
-   * answer too late (after 5 s), or if the task was stopped during its `maxRandomDelay`: such a run is renewed
-   * until then.
+   * answer too late (after 5 s), or if the task was stopped during its `maxRandomDelay`: the lease of
+   * such a run is renewed until then.
    *
    * @default {86400000}
    */
@@ -115,8 +115,7 @@ export function runCoordinator(
     shouldRun(key, ttlMs) {
       const nowMs = SYSTEM_CLOCK.now();
       for (const [earlier, { untilMs }] of runs) { // those that node-cron has never ended
-        if (untilMs > nowMs) break;
-        runs.delete(earlier);
+        if (untilMs <= nowMs) runs.delete(earlier);
       }
       const { promise: isElected, resolve, reject } = Promise.withResolvers<boolean>();
       const [, name = key, time] = KEY.exec(key) ?? [];

@@ -376,6 +376,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
 
   async #release(znode: OwnZnode): Promise<ReleaseAnswer> {
     const answer = await this.#delete(znode);
+    if (answer.state === "unknown") await this.#reconnected();
     // Once our znode is gone, no delete is sent again, even if the answer came after the first attempt was over.
     if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
     return answer;
@@ -403,17 +404,24 @@ export class Acquisition implements LeaseActions, ChangeListener {
    * @param deleting The first attempt.
    */
   #deleteInBackground(znode: OwnZnode, deleting = this.#delete(znode)): void {
-    const { engine: { background, stopped }, sessions } = this.#context;
+    const { background, stopped } = this.#context.engine;
     background.run(async () => {
       while ((await deleting).state === "unknown") {
-        // Thousands of calls that try every 50 ms without a connection would keep the process busy. If our
-        // session is over, the delete is sent in the latest one.
-        await abortable(sessions.latest!.reconnected(), stopped).catch(() => {});
+        await this.#reconnected();
         await pause(this.#clock, RETRY_MS, stopped);
         if (stopped.aborted) return;
         deleting = this.#delete(znode);
       }
     });
+  }
+
+  /**
+   * Waits until a delete can be sent again: thousands of calls that try again and again without a connection
+   * would keep the process busy. If our session is over, the delete is sent in the latest one.
+   */
+  async #reconnected(): Promise<void> {
+    const { engine: { stopped }, sessions } = this.#context;
+    await abortable(sessions.latest!.reconnected(), stopped).catch(() => {});
   }
 }
 

@@ -91,7 +91,10 @@ export class LockedResponse {
       delay.then(() => {
         this.#state = "complete";
         return end.apply(response, args);
-      }).catch(() => this.#destroy());
+      }).catch((error) => {
+        report(this.#held!.settings, error);
+        this.#destroy();
+      });
       return response;
     };
     if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);

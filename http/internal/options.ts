@@ -112,8 +112,9 @@ export interface HoldOptions {
   /**
    * Called with the error behind each 503, for your logs: responses never show it. A busy lock is no error,
    * whatever `busyStatus` is. Also called with an error that a handler throws after its lease was lost and
-   * the request got its 503: the framework does not see that error. And if that 503 cannot be sent, or the
-   * service refuses to release the lock, which then stays held. It may be async. Errors that it throws are
+   * the request got its 503: the framework does not see that error. And if that 503, or the end of a
+   * response that waited for its release, cannot be sent, or the service refuses to release the lock, which
+   * then stays held. It may be async. Errors that it throws are
    * ignored.
    */
   onError?: (error: unknown) => void;

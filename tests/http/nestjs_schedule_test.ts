@@ -6,9 +6,10 @@ import { NestFactory } from "@nestjs/core";
 import { Cron, Interval, ScheduleModule } from "@nestjs/schedule";
 import { LOCKS, RunOnce } from "../../http/nestjs.ts";
 import { type Lease, LeaseLostError, MemoryLock } from "../../mod.ts";
+import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { decorate } from "../../testing/http/nest_server.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { LONG_TTL_MS } from "../../testing/time.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const OPTIONS = { logger: false, abortOnError: false } as const;
 
@@ -62,11 +63,11 @@ Deno.test("@RunOnce() ends the lease of a job that hangs after maxHoldMs", async
   await using locks = new MemoryLock();
   class Jobs {
     async a({ signal }: Lease) {
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      await within("the lease is lost", aborted(signal));
     }
   }
   Injectable()(Jobs);
-  decorate(Jobs, "a", RunOnce("a", { keepMs: 10, maxHoldMs: 20 }));
+  decorate(Jobs, "a", RunOnce("a", { keepMs: ENDING_TTL_MS, maxHoldMs: ENDING_TTL_MS }));
   class App {}
   Module({ providers: [Jobs, { provide: LOCKS, useValue: locks }] })(App);
   const app = await NestFactory.createApplicationContext(App, OPTIONS);

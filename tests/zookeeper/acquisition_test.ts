@@ -854,6 +854,24 @@ Deno.test("Acquisition that has given up deletes its znode when the next session
   assert(!tree.znodes.has(call.path));
 });
 
+Deno.test("Acquisition whose lease was lost deletes its znode when the next session has a connection, not before", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const holder = a.call();
+  await holder.lease;
+  (await a.sessions.current()).lose();
+  await a.sessions.current();
+  a.transport.become("suspended");
+  await a.pass(5_000);
+  const deletes = () => a.transport.log.filter((request) => request === "delete").length;
+  assert(deletes() <= 2, `${deletes()} deletes without a connection`);
+  const { connectNows } = a.transport;
+  assert(connectNows <= 2, `${connectNows} attempts to connect that nobody needs at once`);
+  a.transport.become("connected");
+  await a.pass(1_000);
+  assert(!tree.znodes.has(holder.path));
+});
+
 Deno.test("Acquisition deletes the znodes of a lost session in a later one, however long the outage was", async () => {
   const tree = newTree();
   const [a] = await open(tree, 1);

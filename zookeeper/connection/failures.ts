@@ -58,7 +58,7 @@ const MEANINGS = {
     isAmbiguous: true,
     reason: "it does not answer in time (TIMEOUT). Is the server running, and in a quorum?",
   },
-  /** The server deletes the ephemeral znodes of the session, now or soon. */
+  /** The server deletes the ephemeral znodes of the session once that has expired there, too. */
   SESSION_OVER: {
     then: "restart",
     isAmbiguous: true,

@@ -159,10 +159,10 @@ export class OwnZnode implements Watcher, QueueEntry {
 
   /**
    * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. It leaves
-   * the queue at once. If its session is over, the delete is sent in the next one: the server may keep the
-   * znode until the session timeout, and that would block the waiters. Never rejects.
+   * the queue at once. If its session is over, the delete is sent in a later one: the server may keep the znode
+   * for the session timeout or, without a leader, for longer, and that would block the waiters. Never rejects.
    */
-  async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
+  async delete(sessions: Pick<Sessions, "current" | "latest">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
     this.#isLeaving = true;
     this.listener = null;
@@ -171,7 +171,8 @@ export class OwnZnode implements Watcher, QueueEntry {
     const { session } = this;
     if (session.isDroppedByServer) return { state: "gone", reason: "session-expired" };
     try {
-      const usable = session.isOver ? await sessions.current() : session;
+      const latest = sessions.latest!; // `current()` alone would connect at once, at each retry
+      const usable = latest.isOver ? await sessions.current() : latest;
       if (this.isCreated) await usable.delete(this.path);
       else await deleteAll(usable, await this.#find(usable));
       return { state: "released" };

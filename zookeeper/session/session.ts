@@ -4,9 +4,9 @@
  *
  * Only an answered *write* proves the session: a server that is cut off from its leader still answers
  * reads and pings while the leader lets the session expire. But the leader does not count from the write. It
- * learns from reports, which a follower sends twice per tick, which sessions were active. A timeout T is at
- * least two ticks (four for observers that report to a follower), so what had reached the follower T/4 before
- * the write was in a report before it. The session, and with it all leases, is valid for T from when the last
+ * learns from reports, which a follower sends twice per tick, which sessions were active. A timeout T must be
+ * at least two ticks (four for observers that report to a follower): then what had reached the follower T/4
+ * before the write was in a report before it. The session, and with it all leases, is valid for T from when the last
  * _sign of life_ was sent that was answered by then: a request, a ping, or the request for the session itself,
  * which the leader answers. When no other write does, a heartbeat proves the session, each T/6: then it is valid
  * for ⅔ T from the last of them.
