@@ -56,7 +56,7 @@ Deno.test("SharedQueue.use() shares the queue of a lock among the znodes of one 
   assert(use(session, "n", PARENT) === queue);
   assert(use(session, "other", "/locks/other") !== queue);
   const leave = (znode: OwnZnode) =>
-    znode.delete({ current: () => Promise.reject(new Error("no session")) });
+    znode.delete({ latest: session, current: () => Promise.reject(new Error("no session")) });
   const [first, second] = [1, 2].map(() =>
     new OwnZnode(queue, new Uint8Array(), false, "exclusive")
   );
