@@ -80,7 +80,7 @@ export function readAcquireOptions(
 ): AcquireOptions {
   const read = readTable("acquire()", options, ACQUIRE_OPTIONS);
   checkMode(read, offered);
-  return withQuietOnWait(read);
+  return read.onWait === undefined ? read : { ...read, onWait: quiet(read.onWait) };
 }
 
 /** The same for an `AttachableLock`. */
@@ -98,14 +98,12 @@ export function readAttachableOptions(
     const name = ownerId === undefined ? "outlivesDisposal" : "ownerId";
     throw new TypeError(`Cannot use '${name}' with a shared lease: ${NOT_ATTACHED}`);
   }
-  return withQuietOnWait(read);
+  return read.onWait === undefined ? read : { ...read, onWait: quiet(read.onWait) };
 }
 
 /** Nobody awaits an `onWait` that is an async function: its rejection must not end the process. */
-function withQuietOnWait<Options extends AcquireOptions>(read: Options): Options {
-  const { onWait } = read;
-  if (onWait === undefined) return read;
-  return { ...read, onWait: (info) => void Promise.resolve(onWait(info)).catch(() => {}) };
+function quiet(onWait: NonNullable<AcquireOptions["onWait"]>): AcquireOptions["onWait"] {
+  return (info) => void Promise.resolve(onWait(info)).catch(() => {});
 }
 
 const NOT_ATTACHED = "no process could take it over, as attach() knows exclusive leases only";

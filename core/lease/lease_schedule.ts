@@ -52,7 +52,8 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
 
   /** Removes a lease that is no longer held. Unless another one is due at some time, there is no timer. */
   remove(lease: L): void {
-    if (!this.#heap.delete(lease) || (this.#heap.first?.atMs ?? Infinity) < Infinity) return;
+    if (!this.#heap.delete(lease)) return;
+    if (this.#heap.size > 0 && this.#heap.first!.atMs < Infinity) return;
     this.#cancelTimer?.();
     this.#cancelTimer = null;
     this.#timerMs = Infinity;
