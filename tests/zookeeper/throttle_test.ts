@@ -8,7 +8,7 @@ import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { openTransport } from "../../testing/zookeeper/open_transport.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -16,12 +16,12 @@ import { newRoot } from "../../testing/zookeeper/waiter.ts";
 /** How many requests a test sends at once: more than the server takes. */
 const BURST = Deno.env.get("HOLDFAST_SOAK") ? 250 : 100;
 
-/** A server that takes one request at a time, and throttles each that waits longer than 1 ms. */
+/** A server that takes one request at a time, and throttles each that waits longer than 5 ms. */
 let server: ZooKeeperServer;
 
 Deno.test.beforeAll(async () => {
   server = await startZooKeeper({
-    extra: { settings: { request_throttle_max_requests: 1, throttled_op_wait_time: 1 } },
+    extra: { settings: { request_throttle_max_requests: 1, throttled_op_wait_time: 5 } },
   });
 });
 Deno.test.afterAll(async () => {
@@ -56,7 +56,7 @@ Deno.test("ZooKeeperLock grants all locks, and keeps a lease, when the server th
   {
     await using locks = new ZooKeeperLock(server.connectString, {
       rootPath: newRoot(),
-      sessionTimeoutMs: 2 * KEPT_SESSION_MS, // heartbeats are throttled, too
+      sessionTimeoutMs: LONG_SESSION_MS, // heartbeats are throttled, too
       unavailableAfterMs: CONDITION_BOUND_MS,
     });
     const held = await locks.acquire("held");
