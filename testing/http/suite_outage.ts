@@ -25,7 +25,7 @@ export function leftSteps(): Step[] {
 }
 
 async function outage(stage: Stage): Promise<void> {
-  const { a, ask } = stage;
+  const { a, b, ask } = stage;
   const { redis } = stage.place;
   await redis!.kill();
   const key = "outage";
@@ -38,10 +38,11 @@ async function outage(stage: Stage): Promise<void> {
   assertEquals(proceed!.status, 200);
   assertEquals(JSON.parse(proceed!.text).token, null);
   await redis!.restart();
-  await waitUntil("it works again", async () => {
-    return (await ask(a, { path: "/busy", key })).status === 200;
-  });
-  await stage.untilFree(key);
+  for (const server of [a, b]) {
+    await waitUntil("it works again, and the lock is free", async () => {
+      return (await ask(server, { path: "/busy", key })).status === 200;
+    });
+  }
 }
 
 async function nothingIsLeft({ a, b, place }: Stage): Promise<void> {
