@@ -7,22 +7,22 @@
  * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it.
  *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
  * 3. **Wait**: else watch our znode and the nearest blocker, and sleep until one of them is deleted or the
- *    connection changes. Then read the other blockers, or list the children; go to 2. Behind other waiters
- *    of this instance only our own znode is watched, unless all are shared. A `tryAcquire` waits only behind
- *    other `tryAcquire` calls, until the first of them is gone or 100 ms old.
+ *    connection changes. Then read the other blockers, or list the children; go to 2. While other waiters
+ *    of this instance are ahead, only our own znode is watched, unless all are shared. A `tryAcquire` waits
+ *    only behind other `tryAcquire` calls, until the first of them is gone or 100 ms old.
  * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.
  * 5. **Lease**: an answered write proves the session, for ⅔ of its timeout T as a rule (`session.ts` tells
- *    how long). If less than T/4 of the last proof is left, a heartbeat goes first. Then our
+ *    how long). If less than T/4 of the last proof is left, a heartbeat goes first, and after it our
  *    znode is read, unless its watch is set: it may have been deleted.
  * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
  *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. The
  *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until
- *    the deadline or the server says that it is.
- * 7. **Release**, loss, or a call that ends without a lease: delete our znode, again and again until the
- *    server answers or says that the session has expired, or disposal is over; in a later session if this
- *    one is over. If the server refuses, `release()` or `tryAcquire()` rejects.
+ *    their deadline, or the server says so.
+ * 7. **Release**, loss, or a call that ends without a lease or starts over: delete our znode, again and
+ *    again until the server answers or says that the session has expired, or disposal is over; in a later
+ *    session if this one is over. If the server refuses, `release()` or `tryAcquire()` rejects.
  *
  * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
  * the next session if this one is over. A create without an answer may have been executed: after a write
@@ -188,14 +188,14 @@ export class Acquisition implements LeaseActions, ChangeListener {
    * Creates our znode, and in the first call of a session the znode of its heartbeats. A session's requests are
    * executed in order, so what is read in the same tick takes account of our znode.
    *
-   * @returns A listing. Behind other waiters of this instance `null`; with an `onWait` the lock's znode, which
-   * tells the position, or a listing for a shared call behind few others.
+   * @returns A listing. For an `acquire()` behind others of this instance `null`; with an `onWait` the lock's
+   * znode, which tells the position, or a listing for a shared call behind few others.
    */
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
     const { isTry, mode, onWait } = this.#terms;
     const budget = this.#budget;
-    // A shared call may be granted the lock together with those ahead: it reports no wait before it has looked.
+    // A shared call may be granted the lock together with those ahead: behind few it looks before it reports.
     const looks = mode === "shared" && onWait !== undefined && queue.isShort;
     const lists = isTry || !queue.hasOthersAhead || looks;
     const isSilent = !lists && onWait === undefined;
@@ -261,9 +261,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   /**
-   * Does not wait for a holder: behind the znode of an `acquire()` the result is `false` at once. If all blockers
-   * are `tryAcquire()` znodes, the first of them either holds the lock or is about to be deleted. Its age decides:
-   * a failed one is deleted at once, so one that is older than 100 ms is taken for the holder's.
+   * If all blockers are `tryAcquire()` znodes, the first of them either holds the lock or is about to be deleted.
+   * Its age decides: a failed one is deleted at once, so one older than 100 ms is taken for the holder's.
    */
   async #tryWin(znode: OwnZnode, seen: QueueView): Promise<boolean> {
     const enteredMs = this.#clock.now();
@@ -377,7 +376,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   async #release(znode: OwnZnode): Promise<ReleaseAnswer> {
     const answer = await this.#delete(znode);
     if (answer.state === "unknown") await this.#reconnected();
-    // Once our znode is gone, no delete is sent again, even if the answer came after the first attempt was over.
+    // Once our znode is deleted, nothing is sent again, even if the answer came after the first attempt was over.
     if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
     return answer;
   }
@@ -398,11 +397,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     return znode.delete(sessions);
   }
 
-  /**
-   * Tries in the background to delete a znode of ours, until the outcome is known or the engine is closed.
-   *
-   * @param deleting The first attempt.
-   */
+  /** Tries in the background to delete a znode of ours, until the outcome is known or the engine is closed. */
   #deleteInBackground(znode: OwnZnode, deleting = this.#delete(znode)): void {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {
@@ -417,7 +412,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
 
   /**
    * Waits until a delete can be sent again: thousands of calls that try again and again without a connection
-   * would keep the process busy. If our session is over, the delete is sent in the latest one.
+   * would keep the process busy. If the latest session is over, the delete opens the next one.
    */
   async #reconnected(): Promise<void> {
     const { engine: { stopped }, sessions } = this.#context;
