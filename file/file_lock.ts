@@ -1,15 +1,16 @@
 /**
  * `FileLock`, from top to bottom: an acquire waits for its turn in this instance, then tries to lock the
- * file of the lock by `flock`. If somebody else has locked it, it waits for a change of the file, or for the
- * next poll, and looks again. If the path still leads to the file that it has locked, it marks the file as
- * held, with a new token; otherwise it opens the path again. A release ends the turn and unlocks the file,
- * which is deleted a second later unless somebody uses it. While a lease is held, its file is compared with
- * the one at the path: if another one is there, or none, the lease is lost and released.
+ * file of the lock by `flock`. If somebody else has locked it, it watches the directory and looks again, at
+ * once and then at each change of the file or poll. If the path still leads to the file that it has locked,
+ * it marks the file as held, with a new token; otherwise it opens the path again. A release ends the turn and
+ * unlocks the file, which is deleted a second later unless it is locked or wanted then. While a lease is held,
+ * its file is compared with the one at the path: if another one is there, or none, the lease is lost and
+ * released.
  *
- * A waiter looks before it tries, since a try that fails wakes the others; but one such try marks the file as
- * wanted. If it is marked, an instance that got the lock eight times in a row lets others go first, once
- * (`"yield"`). A file that is locked but not marked as held (`"unmarked"`) is locked by an instance for a
- * moment, or by another program.
+ * A waiter looks before it tries, since a try that fails wakes the others. But such a try marks the file as
+ * wanted, so one is made if the mark is missing at an instance's second grant in a row, or later. If it is
+ * there, an instance that got the lock eight times in a row pauses once, so that others go first (`"yield"`).
+ * A file that is locked but not marked as held (`"unmarked"`) is locked for a moment, or by another program.
  *
  * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
  * `directory_changes.ts`, tokens in `tokens.ts`, deletion in `deletion.ts`.
@@ -171,7 +172,7 @@ export class FileLock implements ListableLock {
     try {
       turn = await this.#queue.enter(name, { signal, label, onWait: notify });
       signal.throwIfAborted();
-      // A watch means that locks were contended lately: a try that fails may wake other processes.
+      // A watch means that locks were contended lately.
       const looksFirst = this.#changes.isWatched;
       const seen = this.#directory.tryLock(name, label, { looksFirst, mayYield: true });
       if (typeof seen === "object") return this.#open(name, turn, seen, options);
@@ -249,7 +250,6 @@ export class FileLock implements ListableLock {
     return (this.#fileWaiters.has(name) ? 1 : 0) + this.#queue.waiterCount(name);
   }
 
-  /** Tries again for a moment if the file is locked but not marked as held. */
   async #tryBriefly(
     name: string,
     turn: Turn,
@@ -285,7 +285,7 @@ export class FileLock implements ListableLock {
       call: options.call,
       watchEveryMs: WATCH_MS,
     }, {
-      // deno-lint-ignore require-await -- a failing stat must reject
+      // deno-lint-ignore require-await -- a failing stat must reject: then the engine asks again
       renew: async () =>
         locked.isAtPath()
           ? { state: "held", validMs: Infinity }
@@ -347,7 +347,7 @@ export class FileLock implements ListableLock {
     });
   }
 
-  /** `null` if the lock is free. */
+  /** `null` if the lock is free. Each look locks the file for a moment, shared. */
   async #holder(name: string): Promise<LockHolder | null> {
     for (let tries = 0;; tries++) {
       const seen = this.#directory.observe(name);

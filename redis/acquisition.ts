@@ -3,7 +3,7 @@
  *
  * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_, to _attach_ (to what its owner id
  *    holds), or to _steal_ (from the holder that was read before, or a lock that is free by now). An ask that
- *    fails is sent again until the outage budget is used up, unless the server would refuse it again. The
+ *    fails is sent again until the outage budget is used up, unless no retry can help. The
  *    answer says: granted; queued; held (a call that does not wait ends without a lease); late (nothing was
  *    done: the call asks again, and fails at the 8th in a row unless it has been queued); searching (the next
  *    waiter is not found yet: it asks again); or ended (a tombstone refuses it, and it fails).
@@ -12,12 +12,12 @@
  *    Redis tells nobody that a lock has expired; and when messages may be lost. All ask if an answer, "queued" or
  *    "granted", says that the server knows fewer waiters than there are, or if one gives up in an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
- *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
- *    extends the claim to a whole TTL. If the message is lost, the foremost waiter's next ask finds the grant.
+ *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more, for a whole
+ *    TTL. If the message is lost, the foremost waiter's next answer is the grant, or names its call, which asks.
  * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
  *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant
  *    on the same client, unless both are shared; the message "stolen"; and, if it is exclusive, the answer
- *    "queued" or "held" to a later call of its owner id.
+ *    "queued" or "held" to a later call of its owner id, except "held" to a steal.
  * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified
  *    that the lock is free, and asks).
  * 6. A call that ends without a lease _cleans up_ in the background: it waits for the answers to its asks, and
@@ -62,7 +62,7 @@ import type { Waiter } from "./waiting/waiting_room.ts";
 
 /** Longest pause in ms before an ask that came too late, or a clean-up, is sent again. */
 const MAX_RETRY_MS = 1_000;
-/** After how many asks in a row that came too late a call gives up, unless it is in the queue. */
+/** After how many asks in a row that came too late a call gives up, unless it has a ticket. */
 const MAX_LATE_ASKS = 8;
 /** Like {@linkcode TOMBSTONE_MS}, for asks without a last moment: the server may execute them late. */
 const LONG_TOMBSTONE_MS = 30_000;
@@ -102,8 +102,7 @@ export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" |
  * | a lease is opened, or refused    | asking                  | over                               |
  *
  * In brackets is what the answer to the current ask is worth: _outdated_, after "queued" another ask must
- * follow; _void_, it decides nothing, for a grant in it was stolen since. Nor does the answer that is under
- * way after a grant message.
+ * follow; _void_, it decides nothing: a grant in it was stolen. Nor does one that a grant message has overtaken.
  * Errors, an abort and disposal end the call in any phase.
  */
 export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions {
@@ -137,7 +136,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
   #joinsOutage = false;
-  /** The first ask and the last one; `null` before that. */
+  /** The first ask and the last one. */
   #firstSent: AskSent | null = null;
   #sent: AskSent | null = null;
   /** Whether the server may know the call as the holder or as a waiter. */
@@ -185,7 +184,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
       }
       return this.#lease;
     } catch (error) {
-      // The other waiters of the lock ask, too: each fails only by its own answer.
+      // The other waiters of the lock ask, too: each fails only by its own ask.
       if (error instanceof LockUnavailableError || error instanceof LockSetupError) {
         waiters.reportOutage(this);
       }
@@ -332,9 +331,8 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   }
 
   /**
-   * The server got the ask too late and did nothing; it answers, so this is no outage. The first time the call
-   * asks again at once, unless a later ask was sent: it has kept its slot, so that no later call comes before it.
-   * After that it pauses: another ask would not help a server that is behind.
+   * "late" is an answer, so this is no outage. The first time the call keeps its slot and asks again at once, before
+   * later calls, unless it has sent another ask since. Then it pauses: more do not help a server that is behind.
    */
   #onLate(late: AskAnswer, window: CommandWindow, sent: AskSent): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
@@ -509,10 +507,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     return this.#context.commands.renew(this.keys, this.value, ttlMs, request);
   }
 
-  /**
-   * If the first release is answered "gone", but an earlier copy of it may have released the lock, that is
-   * reported as unknown: the client may have sent it twice.
-   */
+  /** A first release that is answered "gone" is "unknown" if an earlier copy of it may have released the lock. */
   release(isLost: boolean, request: LeaseRequest): Promise<ReleaseAnswer> {
     const { commands, engine: { clock }, held, waiters } = this.#context;
     const { lock } = this.keys;
@@ -552,7 +547,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     return this.#isUndated ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
   }
 
-  // The clean-up of a call without a lease (invariant 4).
+  // The clean-up of a call without a lease (item 6; invariant 4).
 
   #cleanUp(): void {
     if (!this.#isKnown && !this.#isUnclean && this.#unanswered === 0) return;

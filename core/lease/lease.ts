@@ -205,9 +205,9 @@ export class ManagedLease implements Lease, ScheduledLease {
   // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
 
   /**
-   * The service has answered a request that was sent at `sent`: the lease has `validMs` left from then. Of
-   * two answers the later deadline counts, for this one may be late; but an answer from before a suspension of
-   * the process, in which its deadline stood still, counts less than one from after it.
+   * The service has answered a request that was sent at `sent`: the lease has `validMs` left from then, less
+   * the drift of clocks. Of two answers the later deadline counts, for this one may be late; but an answer from
+   * before a suspension of the process, in which its deadline stood still, counts less than one from after it.
    */
   extend(sent: Instant, validMs: number, ttlMs: number = this.#ttlMs): void {
     if (!this.#checkLive()) return;
@@ -458,14 +458,14 @@ export class ManagedLease implements Lease, ScheduledLease {
     return (this.#releasing ?? Promise.resolve()).then(() => false);
   }
 
-  /** Releases the lock at the end of disposal; if hurried, ahead of a renewal under way. Never rejects. */
+  /** Releases the lock at disposal; if hurried, ahead of a renewal under way. Never rejects. */
   async close(isHurried: boolean): Promise<void> {
     if (this.#checkLive()) this.#releasing = this.#release(isHurried ? null : this.#renewing);
     await this.#releasing?.catch(() => {});
   }
 
   /**
-   * Sends releases until one is answered, at most until the deadline. The renewal under way goes first.
+   * Sends releases until one is answered, at most until the deadline.
    * Resolves with true if the lease was ours until `release()` was called.
    */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
