@@ -490,10 +490,11 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
-    held.add(this.keys.lock, this, lease);
-    // The longer time of an earlier call of the owner id is believed, but renewals ask for the TTL of this call.
+    // The longer time of an earlier call of the owner id is believed, if the answer came within the TTL of this
+    // call. Renewals ask for that TTL.
     const keepsLonger = outlivesDisposal || !autoRenew;
     if (keepsLonger && validMs > this.ttlMs) lease.extend(sent, validMs, validMs);
+    held.add(this.keys.lock, this, lease);
     this.#enter("over");
   }
 

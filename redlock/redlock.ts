@@ -24,8 +24,12 @@ const NO_QUORUM = "The operation was unable to achieve a quorum during its retry
 /** How long, in ms, `quit()` waits for the releases of what is held. */
 const DISPOSE_TIMEOUT_MS = 500;
 
-/** How long, in ms, a lock is kept at least by a request that only proves that it is held. */
+/**
+ * How long, in ms, a lock is kept at least by a request that only proves that it is held. Several that are taken
+ * over one after the other are kept for longer.
+ */
 const PROOF_TTL_MS = 1_000;
+const PROOF_TTL_PER_LOCK_MS = 50;
 
 /** What the routine of `using()` gets besides the signal. */
 export interface RedlockUsingContext {
@@ -338,7 +342,8 @@ export class Redlock extends EventEmitter {
    * @param duration The time to live in ms.
    * @param settings Settings of this call.
    * @returns The lock to go on with. The given one is over.
-   * @throws {ExecutionError} If a key was lost before (then none is extended), or Redis is out of reach.
+   * @throws {ExecutionError} If a key was lost before (then none is kept for longer than a few seconds, unless it
+   * was already), or Redis is out of reach.
    * @throws {TypeError|RangeError} If an argument is bad.
    * @throws {Error} If the duration is not a whole number.
    */
@@ -494,7 +499,8 @@ export class Redlock extends EventEmitter {
     const ownerId = value.replace(/#[^#]*$/, "");
     if (ownerId === "") return { value, set: leaseSetOf([]), lost: resources.join() };
     const nonce = makeNonce();
-    const ttlMs = Math.min(duration ?? Infinity, PROOF_TTL_MS);
+    const proofMs = PROOF_TTL_MS + PROOF_TTL_PER_LOCK_MS * resources.length;
+    const ttlMs = Math.min(duration ?? Infinity, proofMs);
     const leases: Lease[] = [];
     let lost: string | undefined;
     try {

@@ -369,7 +369,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
     this.#cancelFirstWatch?.();
     this.#heldZnode!.session.unlisten(this);
     this.#lease = null;
-    // A second attempt waits for the delete of the first one, which may wait behind many requests.
+    // A second attempt waits for the first one, whose delete may wait behind many requests, and which after a
+    // failure waits for a connection.
     return this.#releasing ??= this.#release(this.#heldZnode!);
   }
 

@@ -337,7 +337,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** Resolves with true if the answer was "held". An answer that comes after its attempt is still handled. */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
-    const grantedMs = Math.min(this.#grant.ttlMs, Math.max(this.#grant.validMs, this.#validMs));
+    const grantedMs = Math.max(Math.min(this.#grant.ttlMs, this.#grant.validMs), this.#validMs);
     const attempt = new Attempt(
       clock,
       grantedMs,
@@ -531,7 +531,8 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   #sendRelease(leftMs: number, isLost: boolean): ReleaseAnswer | Promise<ReleaseAnswer> {
     const { clock } = this.#context;
-    const attempt = new Attempt(clock, this.#grant.ttlMs, isLost ? Infinity : 0, leftMs);
+    const grantedMs = Math.max(this.#grant.ttlMs, this.#validMs);
+    const attempt = new Attempt(clock, grantedMs, isLost ? Infinity : 0, leftMs);
     try {
       const answer = this.#actions.release(isLost, attempt);
       return "state" in answer ? answer : attempt.settle(answer, NO_ANSWER);

@@ -34,7 +34,8 @@ export class LinkedSet<T> implements Iterable<T> {
   /**
    * Adds a value. Does nothing if it is in the set already.
    *
-   * @param precedes Whether it belongs before this one of the last values; by default it is added at the end.
+   * @param precedes Whether it belongs before the given value. Asked from the end of the set on, until it is
+   * false; without it, the value is added at the end.
    */
   add(value: T, precedes?: (last: T) => boolean): void {
     if (this.#links.has(value)) return;
@@ -61,7 +62,7 @@ export class LinkedSet<T> implements Iterable<T> {
     return true;
   }
 
-  /** The values that were added first. */
+  /** The first values, in their order. */
   take(max: number): T[] {
     const first: T[] = [];
     for (let link = this.#head; link !== null && first.length < max; link = link.next) {

@@ -173,7 +173,7 @@ export class WaitingRoom {
     this.#askAll((waiter) => waiter.onOutage());
   }
 
-  /** One round at a time, in their order. */
+  /** One round at a time, in the order of the tickets. */
   #askAll(ask: (waiter: Waiter) => void): void {
     if (this.#cancelRound !== null) return;
     this.#askFrom(0, [...this.waiters], ask);

@@ -16,8 +16,9 @@ import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { OWN_NONCE, type OwnNonceOptions } from "../../redis/options.ts";
 import { LEAVE } from "../../redis/protocol/scripts.ts";
 import { ExecutionError, Lock, Redlock, ResourceLockedError } from "../../redlock/mod.ts";
-import { block } from "../../testing/conformance/bounds.ts";
+import { block, within } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
+import { untilShown } from "../../testing/processes/stalls.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
@@ -375,20 +376,45 @@ Deno.test("Redlock.release() of another object does not prolong a lock that it f
     await using proxy = startProxy(server);
     const elsewhere = new Redis(proxy.port, proxy.hostname).on("error", () => {});
     const another = new Redlock([elsewhere]);
-    const { promise: isLost, resolve: lose } = Promise.withResolvers<void>();
-    proxy.onRequest = (chunk) => {
-      if (!new TextDecoder().decode(chunk).includes(LEAVE.sha1)) return "pass";
-      lose();
-      return "drop";
-    };
-    const lock = await redlock.acquire(["a"], FAULT_TTL_MS);
-    const releasing = new Lock(another, ["a"], lock.value, [], lock.expiration).release();
-    await isLost;
-    assert(await client.pttl("a") <= FAULT_TTL_MS);
-    proxy.onRequest = undefined;
-    proxy.cutAll();
-    await releasing.catch(() => {});
+    await untilShown(async () => {
+      const { promise: isLost, resolve: lose } = Promise.withResolvers<void>();
+      proxy.onRequest = (chunk) => {
+        if (!new TextDecoder().decode(chunk).includes(LEAVE.sha1)) return "pass";
+        lose();
+        return "drop";
+      };
+      const lock = await redlock.acquire(["a"], FAULT_TTL_MS);
+      const releasing = new Lock(another, ["a"], lock.value, [], lock.expiration).release();
+      await within("its release is lost", isLost);
+      const leftMs = await client.pttl("a");
+      assert(leftMs <= FAULT_TTL_MS, `${leftMs} ms`);
+      proxy.onRequest = undefined;
+      proxy.cutAll();
+      await releasing.catch(() => {});
+      return leftMs > 0 ? "shown" : "stalled";
+    });
     await another.quit();
+  }));
+
+Deno.test("Redlock extends and releases a lock of another object on a link that takes longer than a sixth of a second", () =>
+  withClient(async (_client, redlock, server) => {
+    await using proxy = startProxy(server);
+    const elsewhere = new Redis(proxy.port, proxy.hostname).on("error", () => {});
+    const another = new Redlock([elsewhere]);
+    await elsewhere.ping();
+    proxy.onReply = () => ({ delayMs: 300 });
+    for (const names of [["a"], ["b", "c"]]) {
+      const { value } = await redlock.acquire(names, LONG_TTL_MS);
+      const lock = new Lock(another, names, value, [], Date.now() + LONG_TTL_MS);
+      const extended = await within("it is extended", lock.extend(4 * LONG_TTL_MS));
+      await within("it is released", extended.release());
+      const next = await redlock.acquire(names, LONG_TTL_MS);
+      await within("it is released", new Lock(another, names, next.value, [], 0).release());
+      assertEquals(await server.command("EXISTS", ...names), 0);
+    }
+    proxy.onReply = undefined;
+    await another.quit();
+    await endIoredis(elsewhere);
   }));
 
 Deno.test("Redlock.release() of another object frees what is left of a lock", () =>
