@@ -4,15 +4,16 @@
  *
  * @module
  */
-import { flag, type OptionTable, readTable, text } from "../core/contract/options.ts";
+import { describe, flag, type OptionTable, readTable, text } from "../core/contract/options.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
 import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
 
 /** The longest command, in words. Lua's stack has room for few more. */
 const MAX_WORDS = 7_000;
-/** The first item of a reply if the token was not stale, so that the command, if any, was run. */
+/** The first item of a reply: the token was not stale, so that the command, if any, was run; or it was. */
 export const DONE = 1;
+const STALE = 0;
 
 /**
  * Runs Redis commands under a fencing token. The server compares the token with the greatest one so
@@ -57,8 +58,8 @@ export class FencedRedis implements FenceStore {
 
   /**
    * Runs a command, unless a greater token was seen for this resource. The token is remembered even if
-   * the command then fails, and not at all with `raise: false`. If the client sends a command again after a reconnect, it may run
-   * twice, like any other command.
+   * the command then fails, and not at all with `raise: false`. If the client sends a command again after a
+   * reconnect, it may run twice, like any other command.
    *
    * @param resource The resource that the token is for. In Redis Cluster it must have the same hash
    * tag as the keys.
@@ -70,7 +71,8 @@ export class FencedRedis implements FenceStore {
    * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has
    * more than 7,000 words.
    * @throws {TypeError} If the token is not a bigint, or the command is empty.
-   * @throws {Error} The client's error, if the command fails or Redis cannot be reached.
+   * @throws {Error} The client's error, if the command fails or Redis cannot be reached; also if the reply is
+   * none of the script's. Then the command may have run.
    */
   async run(
     resource: string,
@@ -90,8 +92,8 @@ export class FencedRedis implements FenceStore {
       );
     }
     const action = this.#raises ? "raise" : "check";
-    const [state, reply] = await this.#send(resource, token, action, command, keys);
-    if (state === DONE) return reply ?? null;
+    const { isDone, reply } = await this.#send(resource, token, action, command, keys);
+    if (isDone) return reply ?? null;
     throw new StaleTokenError(resource, token);
   }
 
@@ -106,8 +108,7 @@ export class FencedRedis implements FenceStore {
    * @throws {Error} The client's error, if Redis cannot be reached.
    */
   async raise(resource: string, token: bigint): Promise<boolean> {
-    const [state] = await this.#send(resource, token, "raise");
-    return state === DONE;
+    return (await this.#send(resource, token, "raise")).isDone;
   }
 
   /**
@@ -121,8 +122,7 @@ export class FencedRedis implements FenceStore {
    * @throws {Error} The client's error, if Redis cannot be reached.
    */
   async check(resource: string, token: bigint): Promise<boolean> {
-    const [state] = await this.#send(resource, token, "check");
-    return state === DONE;
+    return (await this.#send(resource, token, "check")).isDone;
   }
 
   async #send(
@@ -131,17 +131,22 @@ export class FencedRedis implements FenceStore {
     action: "raise" | "check",
     command: readonly string[] = [],
     keys: readonly string[] = [],
-  ): Promise<[state: number, reply?: unknown]> {
+  ): Promise<{ readonly isDone: boolean; readonly reply: unknown }> {
     RESOURCE.check("the resource", resource);
     checkToken(token);
     const fence = this.#keyPrefix + resource;
     const count = String(1 + keys.length);
     const args = [FENCED.sha1, count, fence, ...keys, String(token), action, ...command];
-    const reply = await this.#client.send("EVALSHA", args, fence).catch((error) => {
+    const answer = await this.#client.send("EVALSHA", args, fence).catch((error) => {
       if (!/^-?NOSCRIPT\b/.test(String((error as Error)?.message))) throw error;
       return this.#client.send("EVAL", args.with(0, FENCED.source), fence);
     });
-    return reply as [number, unknown?];
+    const [state, reply] = Array.isArray(answer) ? answer : [];
+    // Some clients are set up to return integers as strings. What is neither must not pass for a stale token.
+    if (![DONE, STALE].includes(Number(state ?? NaN))) {
+      throw new Error(`Unexpected reply to a fenced command: ${describe(answer)}`);
+    }
+    return { isDone: Number(state) === DONE, reply };
   }
 }
 

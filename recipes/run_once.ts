@@ -196,7 +196,8 @@ async function renewWhile(
 /** Releases the lock at a time, or at the loss of the lease; resolves at once if that is later. */
 async function releaseAt(lease: Lease, untilMs: number): Promise<void> {
   const restMs = untilMs - SYSTEM_CLOCK.now();
-  if (restMs <= 0) return await lease[Symbol.asyncDispose]();
-  // Not awaited, and with a timer that does not keep the process alive.
-  pause(BACKGROUND_CLOCK, restMs, lease.signal).then(() => lease[Symbol.asyncDispose]());
+  if (restMs <= 0 || lease.signal.aborted) return await lease[Symbol.asyncDispose]();
+  // Not awaited, and with a timer that does not keep the process alive. On Node it may fire a fraction of a ms
+  // early: then it waits again.
+  pause(BACKGROUND_CLOCK, restMs, lease.signal).then(() => releaseAt(lease, untilMs));
 }

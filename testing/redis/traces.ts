@@ -89,8 +89,12 @@ export async function nothingAtLast(server: RedisServer, ttlMs: number): Promise
 
 /** Waits until the observer is the only client, and no channel has a subscriber. */
 async function nobodyLeft(command: RedisServer["command"]): Promise<void> {
+  let clients = "";
   await waitUntil("all clients are gone", async () => {
-    return String(await command("CLIENT", "LIST")).trim().split("\n").length === 1;
+    clients = String(await command("CLIENT", "LIST")).trim();
+    return clients.split("\n").length === 1;
+  }).catch((error) => {
+    throw new Error(`Clients are left:\n${clients}`, { cause: error });
   });
   assertEquals(await command("PUBSUB", "CHANNELS"), []);
 }

@@ -1,11 +1,14 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
+import { Redis } from "ioredis";
 import { FENCED } from "../../fencing/scripts.ts";
 import { fencedRedis, type FencedRedisOptions, StaleTokenError } from "../../fencing/mod.ts";
+import { ioredis } from "../../redis/clients/ioredis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { readScripts, sourceOf } from "../../tools/lua_source.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
-import { openRedisClient } from "../../testing/redis/clients.ts";
+import { noteOpen } from "../../testing/redis/client_timers.ts";
+import { endIoredis, openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
 import { LONG_TTL_MS } from "../../testing/time.ts";
@@ -36,6 +39,24 @@ async function isStale(run: Promise<unknown>): Promise<boolean> {
   if (error !== null && !(error instanceof StaleTokenError)) throw error;
   return error !== null;
 }
+
+Deno.test("FencedRedis takes a write for done when the client returns integers as strings, and no unknown reply for stale", async () => {
+  await using redis = await startRedis();
+  const client = new Redis(redis.url, { stringNumbers: true });
+  const close = noteOpen(() => endIoredis(client));
+  const fenced = fencedRedis(ioredis(client));
+  assertEquals(await fenced.run("a", 7n, ["INCRBY", "paid", "100"]), "100");
+  assertEquals([await fenced.raise("a", 8n), await fenced.check("a", 8n)], [true, true]);
+  assertEquals([await fenced.raise("a", 7n), await fenced.check("a", 7n)], [false, false]);
+  assert(await isStale(fenced.run("a", 7n, ["INCRBY", "paid", "100"])));
+  assertEquals(await redis.command("GET", "paid"), "100");
+  await close();
+  for (const reply of [[], [null], ["what"], null, "OK", [2]]) {
+    const odd = fencedRedis({ ...ioredis(client), send: () => Promise.resolve(reply) });
+    const error = await assertRejects(() => odd.run("a", 9n, ["PING"]), Error, "Unexpected reply");
+    assert(!(error instanceof StaleTokenError));
+  }
+});
 
 for (const clientName of CLIENTS) {
   Deno.test(`redis × ${clientName}: FencedRedis.run() rejects a stale token and accepts an equal one`, async () => {
