@@ -16,7 +16,7 @@ That stops no work at once: a holder learns of it at its next renewal. End it
 first, or let fencing tokens stop it.
 
   --steal    required: the lock is somebody else's
-  --yes      does not ask; without it, asks again if the holders change meanwhile
+  --yes      does not ask; without it, asks again if the holders change
   --at URL   where the locks are; HOLDFAST_URL by default
 
 Exits with 0 if the lock is free or its next waiter's, with 1 if the answer was
