@@ -87,15 +87,15 @@ export function isAt(fs: FileSystem, { ino, dev }: FileInfo, path: string): bool
 }
 
 /**
- * Whether two files cannot seem to be the same one. A `number` is exact up to 2^53 only, and some file
- * systems have larger ones.
+ * Whether no process takes another file for this one. Some file systems have numbers above 2^53: Deno rounds
+ * them. So Node and Bun, which do not, must not delete such a file either: Deno may be about to lock it.
  */
 export function hasExactId({ ino, dev }: Pick<FileInfo, "ino" | "dev">): boolean {
   return isExact(ino) && Number(ino) !== 0 && isExact(dev);
 }
 
 function isExact(number: number | bigint | null): boolean {
-  return typeof number === "bigint" || Number.isSafeInteger(number);
+  return number !== null && Number.isSafeInteger(Number(number));
 }
 
 /**
