@@ -124,7 +124,11 @@ export class LockedFile {
       // A stale mark shows only while another program has locked the file: query() asks the kernel.
     }
     unlock(this.#opened);
-    this.#opened.close();
+    try {
+      this.#opened.close();
+    } catch {
+      // The descriptor is gone all the same: it cannot be released again.
+    }
     return wasAtPath;
   }
 }

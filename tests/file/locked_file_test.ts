@@ -206,6 +206,27 @@ Deno.test("LockedFile.release() clears the mark when the path cannot be looked a
   assertEquals(fileIn(temp.dir).observe(), "unmarked");
 });
 
+Deno.test("LockedFile.release() unlocks and answers when the file system fails to close the file", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  const failing: FileSystem = Object.assign(Object.create(fs), {
+    create(path: string, mode: number) {
+      const file = fs.create(path, mode);
+      const close = () => {
+        file.close(); // the kernel frees the descriptor in any case
+        throw Object.assign(new Error("made by a test"), { code: "EIO" });
+      };
+      return new Proxy(file, {
+        get: (target, key) => key === "close" ? close : Reflect.get(target, key).bind(target),
+      });
+    },
+  });
+  const held = fileIn(temp.dir, failing).tryLock(GREEDY);
+  assertLocked(held);
+  assertEquals(held.release(), true);
+  assertEquals(fileIn(temp.dir).observe(), "free");
+});
+
 Deno.test("a shared file that another user is just creating is not there yet, and later an error", async () => {
   await using temp = await temporary();
   const open = () => {
