@@ -8,7 +8,7 @@
 import { dirname } from "node:path";
 import { BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { someLockFiles } from "./lock_directory.ts";
-import { EMPTY_RECORD, type LockFile, readRecord, type Record } from "./locked_file.ts";
+import { EMPTY_RECORD, type LockFile, observe, readRecord, type Record } from "./locked_file.ts";
 import { hasExactId, isAt, openRegular } from "./regular_file.ts";
 import type { FileSystem } from "./system/port.ts";
 import type { TokenFile } from "./tokens.ts";
@@ -120,11 +120,13 @@ export class Cleaner {
   }
 }
 
-/** Whether nobody has written to the file for long. The wall clock may have been set back since. */
+/** Whether nobody has locked the file, or written to it for long. The wall clock may have been set back since. */
 function isLeft(fs: FileSystem, path: string): boolean {
   try {
     const { mtime } = fs.lstat(path);
-    return Math.abs(Date.now() - Number(mtime)) >= LEFT_MS;
+    if (Math.abs(Date.now() - Number(mtime)) < LEFT_MS) return false;
+    // Clears the mark of a killed holder: others would believe it while the deletion has locked the file.
+    return observe(fs, path) === "free";
   } catch {
     return false;
   }

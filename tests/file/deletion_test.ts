@@ -2,11 +2,13 @@
  * When lock files are deleted, which ones stay, and what is left of their tokens.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { deleteUnused } from "../../file/deletion.ts";
+import { Cleaner, deleteUnused } from "../../file/deletion.ts";
 import { hasExactId } from "../../file/regular_file.ts";
 import { lockPath } from "../../file/lock_directory.ts";
+import { LockedFile, tryLock } from "../../file/locked_file.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
+import type { FileSystem } from "../../file/system/port.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
@@ -109,6 +111,36 @@ Deno.test("FileLock deletes lock files that killed processes left, and none that
   await Deno.stat(lockPath(temp.dir, "held"));
   await Deno.stat(`${temp.dir}/other.lock`);
   assertEquals(await locks.tryAcquire("held"), null);
+});
+
+Deno.test("the file of a killed holder does not seem held while a sweep deletes it", async () => {
+  await using temp = await temporary();
+  const tokens = new TokenFile(fs, `${temp.dir}/holdfast.tokens`, 0o600);
+  const file = { fs, path: lockPath(temp.dir, "left"), name: "left", isKept: false, tokens };
+  const held = tryLock(file, { lockerId: "0000000a", label: "" }, false);
+  assert(held instanceof LockedFile);
+  const marked = await Deno.readFile(file.path);
+  held.release();
+  await Deno.writeFile(file.path, marked); // as it is after a kill
+  await age(file.path);
+  const seen: unknown[] = [];
+  const attempt = () => seen.push(tryLock(file, { lockerId: "0000000b", label: "" }, false));
+  const sweeping: FileSystem = {
+    ...fs,
+    open(path, access) {
+      const opened = fs.open(path, access);
+      const stat = () => (attempt(), opened.stat()); // it is locked by then
+      return path !== file.path ? opened : new Proxy(opened, {
+        get: (target, key) => key === "stat" ? stat : Reflect.get(target, key).bind(target),
+      });
+    },
+    unlink: (path) => (attempt(), fs.unlink(path)),
+  };
+  const cleaner = new Cleaner(sweeping);
+  cleaner.release({ ...file, path: lockPath(temp.dir, "another") });
+  await waitUntil("the sweep has deleted it", () => filesIn(temp.dir).length === 0);
+  await cleaner.close(0);
+  assert(seen.length >= 2 && seen.every((result) => result === "unmarked"), seen.join());
 });
 
 Deno.test("FileLock deletes many files that killed processes left, one step after the other", async () => {
