@@ -61,7 +61,7 @@ export function nodeFileSystem({ flock, inotify }: SystemCalls): FileSystem {
     readLink: (path) => readlinkSync(path),
     makeDirectory,
     unlink: (path) => unlinkSync(path),
-    uid: () => process.getuid?.() ?? null,
+    uid: () => process.geteuid?.() ?? null,
     env: (name) => process.env[name],
     wallUs: wallClock(),
     watch: (dir, listener) => inotify === null ? null : watchBy(inotify, dir, listener),

@@ -75,7 +75,7 @@ export interface FileSystem {
   /** Creates a directory, and those above it. */
   makeDirectory(path: string, mode: number): void;
   unlink(path: string): void;
-  /** The user of this process; `null` if the system has no numbers of users. */
+  /** The user of this process, on Node and Bun the effective one; `null` if the system has no numbers of users. */
   uid(): number | null;
   env(name: string): string | undefined;
   wallUs(): bigint;

@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { constants } from "node:os";
+import process from "node:process";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { firstOf } from "../../file/system/bun.ts";
 import { nodeFileSystem, wallClock } from "../../file/system/node_fs.ts";
@@ -61,6 +62,17 @@ Deno.test("OpenFile.tryLock() on Node is false for EWOULDBLOCK alone, and throws
     assertEquals(number, code === "" ? undefined : errno);
   }
   Deno.removeSync(path);
+});
+
+Deno.test("FileSystem.uid() on Node is the effective user, to whom new files belong", () => {
+  const { getuid, geteuid } = process;
+  try {
+    process.getuid = () => 0;
+    process.geteuid = () => 1_000;
+    assertEquals(nodeFileSystem({ flock: () => 0, inotify: null }).uid(), 1_000);
+  } finally {
+    Object.assign(process, { getuid, geteuid });
+  }
 });
 
 Deno.test("firstOf() returns the first result, and throws the first error when there is none", () => {
