@@ -181,12 +181,17 @@ async function judgeReplication(info: Fields, send: Send): Promise<Finding> {
   const replicas = Number(info.get("connected_slaves"));
   if (replicas === 0) return good(subject, "no replicas");
   try {
-    const [, value] = pairOf(await send("CONFIG", "GET", "min-replicas-to-write"));
-    if (Number(value) > 0) return good(subject, `${replicas} replicas, writes need ${value}`);
+    const [, needed] = pairOf(await send("CONFIG", "GET", "min-replicas-to-write"));
+    const [, maxLagS] = pairOf(await send("CONFIG", "GET", "min-replicas-max-lag"));
+    // 0 turns the check off in either of them.
+    if (Number(needed) > 0 && Number(maxLagS) > 0) {
+      return good(subject, `${replicas} replicas, writes need ${needed} within ${maxLagS} s`);
+    }
+    const setting = Number(needed) > 0 ? "min-replicas-max-lag 10" : "min-replicas-to-write 1";
     return bad(
       subject,
       "a primary that is cut off from its replicas goes on granting, beside the one that replaces it",
-      "CONFIG SET min-replicas-to-write 1, and in redis.conf",
+      `CONFIG SET ${setting}, and in redis.conf`,
     );
   } catch (error) {
     return notChecked(subject, error);

@@ -170,6 +170,12 @@ Deno.test({
       const url = `redis+sentinel://${sentinels}/${PRIMARY_NAME}?client=${client}`;
       await assertBad(url, "replication");
     }
+    // 0 turns the same feature off.
+    const { command } = servers.primary;
+    await command("CONFIG", "SET", "min-replicas-to-write", 1);
+    await assertBad(servers.primary.url);
+    await command("CONFIG", "SET", "min-replicas-max-lag", 0);
+    await assertBad(servers.primary.url, "replication");
     const replica = await examine(servers.replica.url);
     assert(subjects(replica, "bad").includes("replication"), replica.output);
   },
