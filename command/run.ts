@@ -54,17 +54,20 @@ export async function run(args: readonly string[], context: CommandContext): Pro
   try {
     return await context.withLocks(url, async (locks) => {
       const lease = await acquire(locks, name, { ...options, signal: stop.signal });
+      let own: number | null = null;
       try {
         if (stop.signal.aborted) return codeOfSignal(stop.signal);
         if (lease !== null) {
           // On files, the command keeps the lock even if this process is killed by force.
-          const own = lockDescriptors(name).find((fd) => !inherited.includes(fd)) ?? null;
+          own = lockDescriptors(name).find((fd) => !inherited.includes(fd)) ?? null;
           return await runCommand(lease, command, killAfterMs, own, stop.signal, context);
         }
         context.say(`${JSON.stringify(name)} is busy`);
         return busyCode;
       } finally {
         await lease?.release();
+        // What the command has left may have the file open: only the close of another one wakes waiters then.
+        if (own !== null) await locks.query(name, { maxWaiters: 0 }).catch(() => {});
       }
     }, label);
   } finally {

@@ -13,6 +13,8 @@ import {
   startCommand,
   STUBBORN,
 } from "../../testing/command/holdfast.ts";
+import { within } from "../../testing/conformance/bounds.ts";
+import { changesReported, withoutSlowLooks } from "../../testing/file/watching.ts";
 import { openLock } from "../../open/mod.ts";
 import { scriptCommand } from "../../testing/runtime/processes.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -54,6 +56,33 @@ Deno.test("holdfast run: what a command leaves behind on files goes on without t
   assertEquals(lease?.isHeld, true);
   process.kill(pid, "SIGKILL");
 });
+
+Deno.test(
+  `holdfast run: a waiter learns of the end although a daemon has the kept file open${skip}`,
+  { ignore },
+  async () => {
+    await using files = await fileUrl();
+    const url = `${files.url}?keepFiles=true`;
+    await using locks = await openLock(url);
+    using _no = withoutSlowLooks();
+    const script = "sleep 1000 > /dev/null 2>&1 & echo $!; while [ -e $0 ]; do sleep 0.05; done";
+    const gate = `${fileURLToPath(files.url)}/gate`;
+    await Deno.writeTextFile(gate, "");
+    const { holdfast, pid } = await startCommand(["run", "a", "--", "sh", "-c", script, gate], url);
+    try {
+      let isWaiting = false;
+      const next = locks.acquire("a", { onWait: () => void (isWaiting = true) });
+      await waitUntil("another process waits", () => isWaiting);
+      await changesReported(fileURLToPath(files.url));
+      await Deno.remove(gate);
+      assertEquals((await holdfast.ended).code, 0);
+      await using _lease = await within("the waiter is told", next);
+      assertEquals(isGone(pid), false);
+    } finally {
+      process.kill(pid, "SIGKILL");
+    }
+  },
+);
 
 Deno.test(
   `holdfast run: within another one, its command keeps the lock of its own directory${skip}`,
