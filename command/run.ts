@@ -66,7 +66,8 @@ export async function run(args: readonly string[], context: CommandContext): Pro
         return busyCode;
       } finally {
         await lease?.release();
-        // What the command has left may have the file open: only the close of another one wakes waiters then.
+        // A process that the command has left may share the open file: then the release closes nothing, and wakes
+        // nobody. This look opens the file anew, and its close wakes the waiters.
         if (own !== null) await locks.query(name, { maxWaiters: 0 }).catch(() => {});
       }
     }, label);

@@ -105,7 +105,7 @@ export class FencedRedis implements FenceStore {
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the resource is not a string, or the token not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
-   * @throws {Error} The client's error, if Redis cannot be reached.
+   * @throws {Error} The client's error, if Redis cannot be reached; also if the reply is none of the script's.
    */
   async raise(resource: string, token: bigint): Promise<boolean> {
     return (await this.#send(resource, token, "raise")).isDone;
@@ -119,7 +119,7 @@ export class FencedRedis implements FenceStore {
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the resource is not a string, or the token not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
-   * @throws {Error} The client's error, if Redis cannot be reached.
+   * @throws {Error} The client's error, if Redis cannot be reached; also if the reply is none of the script's.
    */
   async check(resource: string, token: bigint): Promise<boolean> {
     return (await this.#send(resource, token, "check")).isDone;

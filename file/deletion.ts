@@ -32,6 +32,8 @@ export class Cleaner {
   /** When each file was released, in monotonic ms, by its path and in that order. */
   readonly #idle = new Map<string, number>();
   #left: string[] = [];
+  /** Some of them that nobody has touched: the look at them was a touch. */
+  #ready: readonly string[] = [];
   /** Those of the directory. There is nothing to delete before the first release. */
   #tokens: TokenFile | null = null;
   #sweepAtMs = -Infinity;
@@ -109,13 +111,14 @@ export class Cleaner {
 
   /** Deletes one step of the files that killed processes left. Returns as the other. */
   #deleteLeft(): boolean {
-    const left = this.#left.splice(0, STEP_FILES).filter((path) => isLeft(this.#fs, path));
-    const rest = this.#delete(left, () => false);
-    this.#left.unshift(...rest);
-    return rest.length === 0;
+    if (this.#ready.length === 0) {
+      this.#ready = this.#left.splice(0, STEP_FILES).filter((path) => isLeft(this.#fs, path));
+    }
+    this.#ready = this.#delete(this.#ready, () => false);
+    return this.#ready.length === 0;
   }
 
-  #delete(paths: string[], isSpared: (record: Record) => boolean): readonly string[] {
+  #delete(paths: readonly string[], isSpared: (record: Record) => boolean): readonly string[] {
     return this.#tokens === null ? [] : deleteUnused(this.#fs, paths, this.#tokens, isSpared);
   }
 }

@@ -332,7 +332,8 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
 
   /**
    * "late" is an answer, so this is no outage. The first time the call keeps its slot and asks again at once, before
-   * later calls, unless it has sent another ask since. Then it pauses: more do not help a server that is behind.
+   * later calls, unless it has sent another ask since. Otherwise it pauses: more asks do not help a server that is
+   * behind.
    */
   #onLate(late: AskAnswer, window: CommandWindow, sent: AskSent): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();

@@ -342,8 +342,8 @@ export class Redlock extends EventEmitter {
    * @param duration The time to live in ms.
    * @param settings Settings of this call.
    * @returns The lock to go on with. The given one is over.
-   * @throws {ExecutionError} If a key was lost before (then none is kept for longer than a few seconds, unless it
-   * was already), or Redis is out of reach.
+   * @throws {ExecutionError} If a key was lost before (then none is kept for longer than 1 s and 50 ms for each
+   * key, unless it was already), or Redis is out of reach.
    * @throws {TypeError|RangeError} If an argument is bad.
    * @throws {Error} If the duration is not a whole number.
    */

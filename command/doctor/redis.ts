@@ -187,11 +187,14 @@ async function judgeReplication(info: Fields, send: Send): Promise<Finding> {
     if (Number(needed) > 0 && Number(maxLagS) > 0) {
       return good(subject, `${replicas} replicas, writes need ${needed} within ${maxLagS} s`);
     }
-    const setting = Number(needed) > 0 ? "min-replicas-max-lag 10" : "min-replicas-to-write 1";
+    const settings = [
+      ...Number(needed) > 0 ? [] : ["CONFIG SET min-replicas-to-write 1"],
+      ...Number(maxLagS) > 0 ? [] : ["CONFIG SET min-replicas-max-lag 10"],
+    ];
     return bad(
       subject,
       "a primary that is cut off from its replicas goes on granting, beside the one that replaces it",
-      `CONFIG SET ${setting}, and in redis.conf`,
+      `${settings.join(", ")}, and in redis.conf`,
     );
   } catch (error) {
     return notChecked(subject, error);

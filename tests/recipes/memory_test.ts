@@ -1,10 +1,12 @@
 /** The recipes on locks in memory, and what no strategy matters to. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { BACKGROUND_CLOCK } from "../../core/time/clock.ts";
 import { LeaseLostError, LockUnavailableError, MemoryLock } from "../../mod.ts";
 import { lead, runOnce, type RunOnceOptions } from "../../recipes/mod.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { recipes } from "../../testing/recipes/suite.ts";
-import { ENDING_TTL_MS } from "../../testing/time.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { ENDING_TTL_MS, scaled } from "../../testing/time.ts";
 
 const nothing = () => Promise.resolve();
 
@@ -81,6 +83,21 @@ Deno.test("runOnce() ends its lease after maxHoldMs, while the work hangs", asyn
     });
   const loss = await assertRejects(run, LeaseLostError);
   assertEquals(loss.reason, "max-hold");
+});
+
+Deno.test("runOnce() keeps the lock until keepMs although its timer fires early", async () => {
+  await using locks = new MemoryLock();
+  const { schedule } = BACKGROUND_CLOCK;
+  BACKGROUND_CLOCK.schedule = (callback, delayMs) => schedule(callback, delayMs / 2);
+  try {
+    const keepMs = scaled(500);
+    const startMs = performance.now();
+    await runOnce(locks, "a", { keepMs }, () => {});
+    await waitUntil("it is free", async () => (await locks.query("a")).holderCount === 0);
+    assert(performance.now() >= startMs + keepMs);
+  } finally {
+    BACKGROUND_CLOCK.schedule = schedule;
+  }
 });
 
 Deno.test("lead() waits for the lock again after an outage", async () => {
