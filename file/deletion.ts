@@ -31,8 +31,9 @@ export class Cleaner {
   readonly #fs: FileSystem;
   /** When each file was released, in monotonic ms, by its path and in that order. */
   readonly #idle = new Map<string, number>();
+  /** Files that killed processes may have left. */
   #left: string[] = [];
-  /** Some of them that nobody has touched: the look at them was a touch. */
+  /** Some of them that nobody had touched for long when they were looked at, which touches them. */
   #ready: readonly string[] = [];
   /** Those of the directory. There is nothing to delete before the first release. */
   #tokens: TokenFile | null = null;
