@@ -93,7 +93,7 @@ def serve(client, path, label, naming):
     for thread in contending:
         thread.join(END_BOUND_S)
         if thread.is_alive():
-            # The server is gone, and kazoo would retry for ever.
+            # The server is gone, and kazoo would retry forever.
             os._exit(1)
 
 
