@@ -161,12 +161,12 @@ async function runCommand(
   // A lock that was deleted or taken since the last renewal: only the release finds that.
   const isOurs = await lease.release();
   if (isOurs && (!isTold || code === 0)) return code;
-  say(lossOf(lease) ?? `no renewal of ${JSON.stringify(name)} was answered`);
+  say(describeLoss(lease) ?? `no renewal of ${JSON.stringify(name)} was answered`);
   return EXIT.lost;
 }
 
 /** Says how a lease was lost; `null` if it was merely released. */
-function lossOf(lease: Lease): string | null {
+function describeLoss(lease: Lease): string | null {
   try {
     lease.throwIfLost();
   } catch (error) {

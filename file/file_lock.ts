@@ -1,16 +1,16 @@
 /**
  * `FileLock`, from top to bottom: an acquire waits for its turn in this instance, then tries to lock the
  * file of the lock by `flock`. If somebody else has locked it, it watches the directory and looks again, at
- * once and then at each change of the file or poll. If the path still leads to the file that it has locked,
- * it marks the file as held, with a new token; otherwise it opens the path again. A release ends the turn and
- * unlocks the file, which is deleted a second later unless it is locked or wanted then. While a lease is held,
- * its file is compared with the one at the path: if another one is there, or none, the lease is lost and
- * released.
+ * once and then at each poll, or close of the file by a process that could write it. If the path still leads
+ * to the file that it has locked, it marks the file as held, with a new token; otherwise it opens the path
+ * again. A release ends the turn, clears that mark and unlocks the file, which is deleted a second later
+ * unless it is locked or wanted then. A lease is lost, and released, once its file is no longer at the path.
  *
- * A waiter looks before it tries, since a try that fails wakes the others. But such a try marks the file as
- * wanted, so one is made if the mark is missing at an instance's second grant in a row, or later. If it is
- * there, an instance that got the lock eight times in a row pauses once, so that others go first (`"yield"`).
- * A file that is locked but not marked as held (`"unmarked"`) is locked for a moment, or by another program.
+ * A waiter looks, by reading only, before it tries, since the close after a failed try wakes the others. But
+ * such a try marks the file as wanted, so one is made if the mark is missing once an instance has got the
+ * lock twice in a row. If it is there, an instance that got the lock eight times in a row pauses once, so
+ * that others go first (`"yield"`). A file that is locked but not marked as held (`"unmarked"`) is locked for
+ * a moment, or by another program.
  *
  * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
  * `directory_changes.ts`, tokens in `tokens.ts`, deletion in `deletion.ts`.
@@ -74,8 +74,8 @@ const BRIEF_LOCK_TRIES = 20;
  * `onWait` and `query()` know the waiters of this instance only.
  *
  * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
- * Files that nobody uses are deleted (see `keepFiles`), except `holdfast.tokens`, which remembers their
- * tokens. Fencing tokens are `max(previous + 1, wall clock in µs)`.
+ * Files that nobody uses are deleted (see `keepFiles`), except `holdfast.tokens`, which keeps tokens
+ * growing. Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
  * Works with Deno 2.8 or later, with Node 22.12 or later if the package `koffi` is installed, and with Bun
  * 1.3 or later. Processes of all three exclude each other. On Windows it works with Deno only.
@@ -120,7 +120,6 @@ export class FileLock implements ListableLock {
   readonly #queue = new LocalQueue();
   readonly #directory: LockDirectory;
   readonly #changes: DirectoryChanges;
-  /** `null` if files are never deleted. */
   readonly #cleaner: Cleaner | null;
   /** For each name, the waiter that has the turn in this instance, and waits for the file. */
   readonly #fileWaiters = new Map<string, LocalWaiter>();
@@ -347,7 +346,7 @@ export class FileLock implements ListableLock {
     });
   }
 
-  /** `null` if the lock is free. Each look locks the file for a moment, shared. */
+  /** `null` if the lock is free. Each try locks the file for a moment, shared. Its close wakes waiters. */
   async #holder(name: string): Promise<LockHolder | null> {
     for (let tries = 0;; tries++) {
       const seen = this.#directory.observe(name);

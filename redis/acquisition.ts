@@ -1,19 +1,19 @@
 /**
  * The life of one call, in the words of `docs/redis-protocol.md`. Invariants are those of `docs/design.md`.
  *
- * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_, to _attach_ (to what its owner id
- *    holds), or to _steal_ (from the holder that was read before, or a lock that is free by now). An ask that
- *    fails is sent again until the outage budget is used up, unless no retry can help. The
- *    answer says: granted; queued; held (a call that does not wait ends without a lease); late (nothing was
+ * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_ (both also take over what its owner
+ *    id holds), to _attach_ (only that), or to _steal_ (from the holder that was read before, or a lock that is
+ *    free by now). An ask that fails is sent again until the outage budget is used up, unless no retry can help.
+ *    The answer says: granted; queued; held (a call that does not wait ends without a lease); late (nothing was
  *    done: the call asks again, and fails at the 8th in a row unless it has been queued); searching (the next
  *    waiter is not found yet: it asks again); or ended (a tombstone refuses it, and it fails).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
  *    its ticket: at intervals, which also shows that its process lives; when the holder's TTL is over, since
- *    Redis tells nobody that a lock has expired; and when messages may be lost. All ask if an answer, "queued" or
- *    "granted", says that the server knows fewer waiters than there are, or if one gives up in an outage.
- * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
- *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more, for a whole
- *    TTL. If the message is lost, the foremost waiter's next answer is the grant, or names its call, which asks.
+ *    Redis tells nobody that a lock has expired; and when messages may be lost. All ask within a second if an
+ *    answer, "queued" or "granted", says that the server does not know them all, or if one gives up in an outage.
+ * 3. _Granted_ by a message, it holds the lock for a claim of 3 s at most. If more than half of that is left, an
+ *    automatically renewed lease opens without a round trip. Otherwise it asks once more, for a whole TTL. If the
+ *    message is lost, the foremost waiter's next answer is the grant, or names the holder, which asks.
  * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
  *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant
  *    on the same client, unless both are shared; the message "stolen"; and, if it is exclusive, the answer
@@ -102,8 +102,8 @@ export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" |
  * | a lease is opened, or refused    | asking                  | over                               |
  *
  * In brackets is what the answer to the current ask is worth: _outdated_, after "queued" another ask must
- * follow; _void_, it decides nothing: a grant in it was stolen. Nor does one that a grant message has overtaken.
- * Errors, an abort and disposal end the call in any phase.
+ * follow; _void_, it decides nothing: a grant in it was stolen. Nor does an answer that a grant message has
+ * overtaken. Errors, an abort and disposal end the call in any phase.
  */
 export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions {
   readonly keys: LockKeys;
@@ -246,7 +246,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
-  /** The trace of a call shows its first ask only. */
+  /** The trace of a call shows its first ask, and no other unless that was late. */
   #sendOutside(window: CommandWindow, turn: AskTurn | null): Promise<AskAnswer | void> {
     return outside(() => turn === null ? this.#send(window) : this.#sendInTurn(window, turn));
   }
@@ -491,8 +491,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
-    // The longer time of an earlier call of the owner id is believed, if the answer came within the TTL of this
-    // call. Renewals ask for that TTL.
+    // The longer time of an earlier call of this id is believed if the answer came within the TTL of this call.
     const keepsLonger = outlivesDisposal || !autoRenew;
     if (keepsLonger && validMs > this.ttlMs) lease.extend(sent, validMs, validMs);
     held.add(this.keys.lock, this, lease);
@@ -556,7 +555,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#cleaning = this.#context.engine.background.run(() => this.#leaveAtLast());
   }
 
-  /** Leaves until the server has answered, or everything has expired there. */
+  /** Leaves until the server has answered, or the lock must have expired there. */
   async #leaveAtLast(): Promise<void> {
     const { engine: { clock, stopped }, commands, held } = this.#context;
     const { ownerId, outlivesDisposal } = this.#terms;

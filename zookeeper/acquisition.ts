@@ -6,10 +6,10 @@
  *    and list the children in the same tick, unless an `acquire` has other waiters of this instance ahead.
  * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it.
  *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
- * 3. **Wait**: else watch our znode and the nearest blocker, and sleep until one of them is deleted or the
- *    connection changes. Then read the other blockers, or list the children; go to 2. While other waiters
- *    of this instance are ahead, only our own znode is watched, unless all are shared. A `tryAcquire` waits
- *    only behind other `tryAcquire` calls, until the first of them is gone or 100 ms old.
+ * 3. **Wait**: else watch, by `getData`, the nearest blocker and our znode until one is deleted or the
+ *    connection changes. If the blocker is gone and the others are few, read them; else list the children; go
+ *    to 2. While other waiters of this instance are ahead, watch only our znode, unless they and it are
+ *    shared. A `tryAcquire` without `waitMs` waits only behind such calls, until the first is gone or 100 ms old.
  * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.
@@ -19,7 +19,7 @@
  * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
  *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. The
  *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until
- *    their deadline, or the server says so.
+ *    their deadline, nothing arrives for T, or the server ends it or grants another timeout.
  * 7. **Release**, loss, or a call that ends without a lease or starts over: delete our znode, again and
  *    again until the server answers or says that the session has expired, or disposal is over; in a later
  *    session if this one is over. If the server refuses, `release()` or `tryAcquire()` rejects.
@@ -76,7 +76,7 @@ export interface CallContext {
   readonly idleLocks: IdleLocks;
   /** Aborts at disposal. */
   readonly ended: AbortSignal;
-  /** How long a call keeps trying while ZooKeeper does not answer. */
+  /** How long a call keeps trying, from its first request without an answer. */
   readonly outage: OutageTerms;
 }
 
@@ -86,12 +86,12 @@ export interface AcquisitionTerms extends Traced, Pick<AcquireOptions, "maxHoldM
   /** The path of the lock's znode. */
   readonly lockPath: string;
   readonly mode: LockMode;
-  /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
+  /** Whether it does not wait for a holder: a `tryAcquire()` without `waitMs`, or any call with `waitMs: 0`. */
   readonly isTry: boolean;
   readonly onWait: ((info: WaitInfo) => void) | undefined;
   /** The data of our znode, and the beginning of the owner id. */
   readonly label: string;
-  /** How long in ms an outage may last at most; it may be less. */
+  /** How long in ms an outage may last, unless the instance allows less. */
   readonly withinMs: number;
 }
 
@@ -112,7 +112,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   /** The lease; `null` before and after. */
   #lease: ManagedLease | null = null;
   #cancelFirstWatch: (() => void) | null = null;
-  /** The delete that is under way or was answered; `null` before it, and after a failure. */
+  /** The delete that is under way or has succeeded; `null` before it, and after a failure or a refusal. */
   #releasing: Promise<ReleaseAnswer> | null = null;
 
   constructor(context: CallContext, terms: AcquisitionTerms) {
@@ -294,7 +294,6 @@ export class Acquisition implements LeaseActions, ChangeListener {
     // our znode was deleted and another client was granted the lock.
     const watch = () => session.ask(budget, () => znode.watch());
     if (znode.fencingToken === null) await watch();
-    // The heartbeat's znode exists by now, unless there was an outage.
     if (session.prepareHeartbeat() !== null) {
       await budget.ask(async () => void await session.prepareHeartbeat());
       await watch();
@@ -369,8 +368,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     this.#cancelFirstWatch?.();
     this.#heldZnode!.session.unlisten(this);
     this.#lease = null;
-    // A second attempt waits for the first one, whose delete may wait behind many requests, and which after a
-    // failure waits for a connection.
+    // A second attempt waits for the first: its delete may be behind many requests, or it waits for a connection.
     return this.#releasing ??= this.#release(this.#heldZnode!);
   }
 
