@@ -58,10 +58,7 @@ export interface LeaseContext {
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
-/**
- * What a queued renewal needs before the deadline, in ms: a fiftieth of the lease's time, at most this; twice the
- * time of an answer if that is more.
- */
+/** The fiftieth of a lease's time in `#canBeSaved()` is at most this, in ms. */
 const MAX_HOPELESS_MS = 200;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
@@ -103,8 +100,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #renewing: Promise<boolean> | null = null;
   #attempt: Attempt | null = null;
   /**
-   * From when a renewal is sent until an answer extends the lease: its last error, if one has failed. A lease
-   * that runs out meanwhile is "unreachable", else "expired".
+   * From when a renewal is sent or queued until an answer extends the lease: its last error, if one has failed. A
+   * lease that runs out meanwhile is "unreachable", else "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
   #releasing: Promise<boolean> | null = null;
@@ -115,7 +112,6 @@ export class ManagedLease implements Lease, ScheduledLease {
   #error: LeaseLostError | null = null;
   /** The reason of `signal`: why the lease was lost while it was held. */
   #loss: LeaseLostError | null = null;
-  /** Made when `signal` is first read. */
   #controller: AbortController | null = null;
   /** Resolves the promise of `keep()`. */
   #endKeep: (() => void) | null = null;
@@ -271,7 +267,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     );
   }
 
-  // Renewal: one at a time, again and again while lease time remains (invariant 3).
+  // Renewal: one attempt at a time (`attempt.ts`), again and again while lease time remains (invariant 3).
 
   async renew(ttlMs?: number): Promise<void> {
     if (ttlMs !== undefined) ttl().check("'ttlMs'", ttlMs);
@@ -281,7 +277,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     for (;;) {
       this.#throwIfOver("renew");
       if (this.#actions.renew === undefined) return;
-      // One renewal at a time. The one under way may ask for another TTL, so ours follows it.
+      // The one under way may ask for another TTL, so ours follows it.
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#sendRenewal(askMs)) return;
       else if (this.#state === "held") await this.#pause(retryDelayMs(this.#grant.ttlMs));
@@ -296,10 +292,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     return Math.min(this.#deadlineMs, this.#maxHoldAtMs, renewAtMs, this.#lateMs);
   }
 
-  /**
-   * Called by the schedule: ends the lease if its time is over, or sends a renewal if one is due. Returns
-   * when to call again, in monotonic ms; `null` if the lease is over.
-   */
+  /** Called by the schedule. */
   tick(nowMs: number): number | null {
     if (!this.#checkLive()) return null;
     const { ttlMs, watchEveryMs = Infinity } = this.#grant;
@@ -396,7 +389,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (!this.#checkLive()) return false;
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
     else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
-    return answer.state === "held";
+    return answer.state === "held" && this.#checkLive();
   }
 
   /** An error of the user's callback must not end the timer of all leases. */

@@ -102,24 +102,29 @@ const EXECUTED_IN_PART =
 
 const CLOSED = "the client is closed, or has given up reconnecting";
 const OFFLINE = "the client is not connected. Is the server running?";
+const USED_UP = "the client has used up its retries. Is the server running?";
+const OWN_LIMIT = "the client's own time limit for a command is over";
 const UNKNOWN = "the command failed. The cause of this error says why";
 /** These say less than the last error of the connection. */
-const VAGUE_REASONS: ReadonlySet<string> = new Set([CLOSED, OFFLINE, UNKNOWN]);
+const VAGUE_REASONS: ReadonlySet<string> = new Set([CLOSED, OFFLINE, USED_UP, OWN_LIMIT, UNKNOWN]);
 
 /** Error texts for what is reported without a code. The reported texts are never shown. */
 const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
   [/^(The client|Connection) is closed\.?$/, CLOSED],
   [/^The client is offline$|^Stream isn't writeable/, OFFLINE],
   [/^Socket closed unexpectedly$/, "the connection was lost. Is the server running?"],
-  [/^Reached the max retries/, "the client has used up its retries. Is the server running?"],
+  [/^Reached the max retries/, USED_UP],
   [EXECUTED_IN_PART, "a slot of the cluster moves to another node"],
-  [/^Command timed out$/, "the client's own time limit for a command is over"],
+  [/^Command timed out$/, OWN_LIMIT],
   [/^(Connection timeout|Socket timeout)/, "the connection timed out. Is the server within reach?"],
   [
     /^None of startup nodes|^All the root nodes|^Failed to refresh slots|^No master of the cluster/,
     "no node of the cluster can be reached. Are the servers running?",
   ],
 ];
+
+/** In the text of ioredis, the answer of the last sentinel that it has asked for the primary. */
+const LAST_ERROR = / Last error: ([^]*)$/;
 
 /** How deep to look for a code: errors hold others as their cause, or as a list. */
 const MAX_DEPTH = 4;
@@ -207,7 +212,7 @@ export function classifyFailure(error: unknown): Failure {
   }
   const refusal = refusalOf(error);
   if (refusal === null) {
-    const setup = setupReasonOf(error);
+    const setup = setupReasonOf(error) ?? innerRefusalOf(error);
     if (setup !== null) {
       return { kind: "refused", endsOutage: false, isRefusal: false, reason: setup };
     }
@@ -215,9 +220,8 @@ export function classifyFailure(error: unknown): Failure {
     const isVague = VAGUE_REASONS.has(reason);
     return { kind: "retry", endsOutage: false, reason, ...(isVague ? { isVague } : {}) };
   }
-  const { code, passing } = refusal;
-  const reason = REFUSALS.get(code) ?? `it refuses the command (${code})`;
-  return { kind: passing ? "retry" : "refused", endsOutage: false, isRefusal: true, reason };
+  const kind = refusal.passing ? "retry" : "refused";
+  return { kind, endsOutage: false, isRefusal: true, reason: reasonOfRefusal(refusal.code) };
 }
 
 export function isNoScript(error: unknown): boolean {
@@ -250,6 +254,18 @@ function setupReasonOf(error: unknown): string | null {
     if (shown !== undefined) return `${what} (${shown}). ${advice}`;
   }
   return null;
+}
+
+/** Why a client cannot connect: the last refusal of a server to log it in or to name the primary; else `null`. */
+function innerRefusalOf(error: unknown): string | null {
+  const [, ...inner] = errorsIn(error, MAX_DEPTH);
+  const texts = [...inner.map(textOf), LAST_ERROR.exec(textOf(error))?.[1] ?? ""];
+  const lasting = texts.map(refusalOf).find((refusal) => refusal?.passing === false);
+  return lasting ? reasonOfRefusal(lasting.code) : null;
+}
+
+function reasonOfRefusal(code: string): string {
+  return REFUSALS.get(code) ?? `it refuses the command (${code})`;
 }
 
 /** An error and the errors in it, outermost first. */

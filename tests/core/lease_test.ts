@@ -614,6 +614,16 @@ Deno.test("Lease that is unproven is lost, and was not only released, when no re
   assertEquals(lossOf({ lease }).reason, "unreachable");
 });
 
+Deno.test("Lease.renew() rejects when the answer after a suspension comes later than the end that it gives", async () => {
+  const { lease, clock, renewals } = openLease();
+  clock.stepWall(60_000); // the machine slept
+  const renewed = lease.renew();
+  await clock.pass(200);
+  renewals[0]!.answer({ state: "held", validMs: 150 });
+  const error = await assertRejects(() => renewed, LeaseLostError);
+  assertEquals(error.reason, "expired");
+});
+
 Deno.test("Lease stays proven when a renewal from before a suspension is answered after a newer one", async () => {
   const { lease, clock, renewals } = openLease();
   await clock.pass(1_000);

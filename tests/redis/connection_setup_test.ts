@@ -3,14 +3,14 @@
  * (invariant 9): no retry helps.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Redis } from "ioredis";
+import { Cluster, Redis } from "ioredis";
 import { createClient } from "redis";
 import { LockSetupError } from "../../mod.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
-import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -71,6 +71,39 @@ Deno.test({
       }
     }
   },
+});
+
+Deno.test({
+  name:
+    `RedisLock.acquire() rejects with a LockSetupError for a certificate when ioredis itself gives up commands${note}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using server = await startRedisTls();
+    for (const limit of [{ maxRetriesPerRequest: 0 }, { commandTimeout: 100 }]) {
+      const io = new Redis({ host, port: server.securePort, tls: {}, ...limit });
+      const client = ioredis(io.on("error", () => {}));
+      const close = noteOpen(() => io.disconnect());
+      await waitUntil("it cannot connect", () => client.connectionError !== undefined);
+      const message = await setupError(client, scaled(1_000));
+      await close();
+      assert(/\((?:SELF_SIGNED|UNABLE_TO|DEPTH_ZERO)_\w+\)/.test(message), message);
+    }
+  },
+});
+
+Deno.test("RedisLock.acquire() rejects with a LockSetupError when the nodes of a cluster refuse the password of ioredis", async () => {
+  await using server = await startRedis();
+  await server.command("CONFIG", "SET", "requirepass", "secret");
+  const cluster = new Cluster([server.url], {
+    redisOptions: { password: "wrong" },
+    clusterRetryStrategy: () => null,
+  });
+  const client = ioredis(cluster.on("error", () => {}));
+  const close = noteOpen(() => waitUntil("it has given up", () => cluster.status === "end"));
+  await waitUntil("it cannot connect", () => client.connectionError !== undefined);
+  const message = await setupError(client, scaled(1_000));
+  await close();
+  assert(message.includes("(WRONGPASS)"), message);
 });
 
 Deno.test("RedisLock.acquire() says that the client is not logged in when the server only says that its command is too long for that", async () => {

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import {
   classifyFailure,
   failureOf,
@@ -295,4 +295,34 @@ Deno.test("classifyFailure() ends on an error that is its own cause", () => {
   const error = new Error("odd");
   error.cause = error;
   assertEquals(reasonOf(error), "the command failed. The cause of this error says why");
+});
+
+/** The errors of ioredis that hold the answer of a node, or the text of the one of a sentinel. */
+function withInner(text: string): Error[] {
+  const sentinels = "All sentinels are unreachable. Retrying from scratch after 10ms. Last error: ";
+  return [
+    Object.assign(new Error("Failed to refresh slots cache."), { lastNodeError: new Error(text) }),
+    new Error(`${sentinels}${text}`),
+  ];
+}
+
+Deno.test("classifyFailure() finds a lasting refusal of a node or a sentinel in the error of a client that cannot connect", () => {
+  const texts = {
+    NOAUTH: "NOAUTH Authentication required.",
+    WRONGPASS: "WRONGPASS invalid username-password pair or user is disabled.",
+    NOPERM: "NOPERM User u has no permissions to run the 'cluster|slots' command",
+    ERR: "ERR This instance has cluster support disabled",
+  };
+  for (const [code, text] of Object.entries(texts)) {
+    for (const error of withInner(text)) {
+      const { kind, isRefusal, reason } = classifyFailure(error);
+      assertEquals([kind, isRefusal], ["refused", false], text);
+      assertStringIncludes(reason, `(${code})`);
+      assertEquals(refusedForGood(error), null, "an earlier copy may have been executed");
+    }
+  }
+  const passing = ["LOADING Redis is loading the dataset in memory", "Connection is closed."];
+  for (const error of passing.flatMap(withInner)) {
+    assertEquals(classifyFailure(error).kind, "retry", error.message);
+  }
 });
