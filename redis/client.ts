@@ -48,18 +48,23 @@ export interface RedisClient {
    */
   send(command: string, args: string[], key: string): Promise<unknown>;
   /**
-   * Subscribes to a channel, on a connection of its own. Without this method waiters poll.
+   * Subscribes to a channel, on a connection of its own, which it closes at the end. Without this method
+   * waiters poll.
    *
    * @param channel The name of the channel.
    * @param onMessage Gets each message.
-   * @param onGap Called after each resubscription: messages may have been lost before it.
-   * @returns The subscription; disposing it closes its connection.
+   * @param onSubscribed Called when it has subscribed, and again whenever the client has done so by itself
+   * after a lost connection: messages may have been lost before that.
+   * @param signal Ends the subscription, or the attempt: the server may not answer it.
+   * @returns Resolves once the connection has ended; then `RedisLock` subscribes again. Rejects if the client
+   * cannot subscribe.
    */
   subscribe?(
     channel: string,
     onMessage: (message: string) => void,
-    onGap: () => void,
-  ): Promise<AsyncDisposable>;
+    onSubscribed: () => void,
+    signal: AbortSignal,
+  ): Promise<void>;
   /**
    * A number that changes whenever a command connection is lost or made. If it has changed between a
    * command and its reply, the client may have sent the command twice. A client that cannot know returns

@@ -151,11 +151,13 @@ function gatedInbox(port: RedisClient): GatedInbox {
   const subscribed = Promise.withResolvers<void>();
   const passed = Promise.withResolvers<void>();
   const subscribe: NonNullable<RedisClient["subscribe"]> = async (...args) => {
+    const [channel, onMessage, onSubscribed, signal] = args;
     await open.promise;
-    const subscription = await port.subscribe!(...args);
-    subscribed.resolve();
-    await passed.promise;
-    return subscription;
+    const onFirst = () => {
+      subscribed.resolve();
+      passed.promise.then(onSubscribed);
+    };
+    await port.subscribe!(channel, onMessage, onFirst, signal);
   };
   let onReply = () => {};
   const send: RedisClient["send"] = async (...args) => {

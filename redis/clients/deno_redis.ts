@@ -15,7 +15,6 @@ import {
   type DenoRedisPipeline,
   type DenoRedisSubscription,
 } from "./internal/deno_redis_connection.ts";
-import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
 export type { DenoRedisConnection, DenoRedisEvent, DenoRedisPipeline, DenoRedisSubscription };
 
@@ -97,12 +96,30 @@ class DenoRedisConnections implements RedisClient {
       queueMicrotask(() => this.#flush());
     });
 
-  readonly subscribe = (
+  readonly subscribe = async (
     channel: string,
     onMessage: (message: string) => void,
-    onGap: () => void,
-  ): Promise<AsyncDisposable> =>
-    keepSubscribed(() => subscribe(this.#connect, channel, onMessage, onGap), onGap);
+    onSubscribed: () => void,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const connection = await this.#connect();
+    const closed = Promise.withResolvers<void>();
+    let receiving = Promise.resolve();
+    const close = () => void closeForGood(connection, receiving).then(closed.resolve);
+    signal.addEventListener("abort", close);
+    try {
+      signal.throwIfAborted(); // while it connected
+      const subscription = await connection.subscribe(channel);
+      // The client reconnects and subscribes again automatically.
+      connection.addEventListener?.("ready", onSubscribed);
+      receiving = receive(subscription, onMessage);
+      onSubscribed();
+      await Promise.race([receiving, closed.promise]);
+    } finally {
+      signal.removeEventListener("abort", close);
+      connection.close();
+    }
+  };
 
   readonly reset = (): void => {
     const timedOut = new Error("The server does not answer in time");
@@ -175,30 +192,6 @@ function plain(error: Error): Error {
   return new Error(error.message.slice(1), { cause: error });
 }
 
-/** Connects and subscribes once. */
-async function subscribe(
-  connect: () => Promise<DenoRedisConnection>,
-  channel: string,
-  onMessage: (message: string) => void,
-  onGap: () => void,
-): Promise<Subscribed> {
-  const connection = await connect();
-  try {
-    const subscription = await connection.subscribe(channel);
-    // The client reconnects and subscribes again automatically. Messages in between are lost.
-    connection.addEventListener?.("ready", onGap);
-    const ended = receive(subscription, onMessage).finally(() => connection.close());
-    const closed = Promise.withResolvers<unknown>();
-    const close = () => {
-      closeForGood(connection, ended).then(closed.resolve);
-    };
-    return { ended: Promise.race([ended, closed.promise]), close };
-  } catch (error) {
-    connection.close();
-    throw error;
-  }
-}
-
 /** Passes on messages until the connection has ended. */
 async function receive(
   subscription: DenoRedisSubscription,
@@ -207,6 +200,6 @@ async function receive(
   try {
     for await (const { message } of subscription.receive()) onMessage(message);
   } catch {
-    // A new connection follows.
+    // The inbox subscribes again.
   }
 }

@@ -9,7 +9,6 @@ import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
 import { adapterOf } from "./internal/adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
-import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
 /** The members of an ioredis client that the adapter uses. */
 export interface IoredisClient {
@@ -179,8 +178,7 @@ function adaptClient(client: IoredisClient): RedisClient {
       writes.gather();
       return client.call(command, ...args);
     },
-    subscribe: (channel, onMessage, onGap) =>
-      keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
+    subscribe: (...args) => subscribe(client, ...args),
     cluster: false,
     ...lacksDetector(client) ? { warning: NO_DETECTOR } : {},
   });
@@ -222,8 +220,7 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
     // The client finds the keys of a script itself.
     send: (command, args) => cluster.call(command, ...args),
     // Nodes forward published messages to each other, so any node serves.
-    subscribe: (channel, onMessage, onGap) =>
-      keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
+    subscribe: async (...args) => await subscribe(anyMaster(cluster), ...args),
     cluster: true,
     nodeOf: (slot) => cluster.slots?.[slot]?.[0],
     primaries: () =>
@@ -252,12 +249,14 @@ function anyMaster(cluster: IoredisCluster): IoredisClient {
   return chosen;
 }
 
-/** Connects and subscribes once. */
+/** As {@linkcode RedisClient.subscribe}, with the settings of a client. */
 async function subscribe(
   client: IoredisClient,
   channel: string,
   onMessage: (message: string) => void,
-): Promise<Subscribed> {
+  onSubscribed: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   // No reconnecting by the client: it does not report when it has subscribed again.
   const giveUp = () => null;
   const subscriber = client.duplicate({
@@ -275,14 +274,17 @@ async function subscribe(
   });
   subscriber.on("error", () => {}); // "end" follows
   subscriber.on("message", (_channel, message) => onMessage(message));
-  await subscriber.connect();
+  const close = () => subscriber.status !== "end" && subscriber.disconnect();
+  signal.addEventListener("abort", close);
   try {
+    await subscriber.connect();
     await subscriber.subscribe(channel);
-  } catch (error) {
-    if (subscriber.status !== "end") subscriber.disconnect();
-    throw error;
+    onSubscribed();
+    await ended;
+  } finally {
+    signal.removeEventListener("abort", close);
+    close();
   }
-  return { ended, close: () => subscriber.status !== "end" && subscriber.disconnect() };
 }
 
 /** So many commands at most are written together. */

@@ -7,7 +7,6 @@ import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
 import { adapterOf } from "./internal/adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
-import { keepSubscribed } from "./internal/keep_subscribed.ts";
 import {
   type NodeRedisClient,
   type NodeRedisSubscriber,
@@ -150,8 +149,7 @@ function adaptClient(client: NodeRedisClient): RedisClient {
   watchClient(client, watch);
   return adapterOf(watch, {
     send: (command, args) => client.sendCommand([command].concat(args), NO_TIMEOUT),
-    subscribe: (channel, onMessage, onGap) =>
-      keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
+    subscribe: (...args) => subscribe(client, ...args),
     cluster: false,
   });
 }
@@ -166,8 +164,7 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
       return cluster.sendCommand(key, false, [command].concat(args));
     },
     // Nodes forward published messages to each other, so any node serves.
-    subscribe: (channel, onMessage, onGap) =>
-      keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
+    subscribe: async (...args) => await subscribe(anyMaster(cluster), ...args),
     cluster: true,
     nodeOf: (slot) => cluster.slots?.[slot]?.master.address,
     primaries: async () => {

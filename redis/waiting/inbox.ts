@@ -12,10 +12,13 @@ import { INBOX_CHANNEL_PREFIX, makeNonce } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
 import { refusalOf } from "../protocol/failures.ts";
 
-/** How long to wait in ms before a failed subscription is tried again. */
-const RETRY_MS = 500;
-/** The same if Redis has refused it for good, at most: the pause grows. */
+/** Pause in ms before it subscribes again. */
+const RETRY_MS = 100;
+/** The same if Redis has refused it for good: the pause grows. */
+const MIN_MUTE_MS = 500;
 const MAX_MUTE_MS = 60_000;
+/** How long in ms a server may take to answer. One that is frozen would keep the inbox from another one. */
+const ATTEMPT_MS = 10_000;
 
 export interface InboxListener {
   onInboxMessage(message: InboxMessage): void;
@@ -35,11 +38,10 @@ export class Inbox {
   readonly #warnings: Warnings;
   readonly #listener: InboxListener;
   readonly #closed = new AbortController();
-  #opening: Promise<void> | null = null;
-  #subscription: AsyncDisposable | null = null;
+  #running: Promise<void> | null = null;
   /** When a mute inbox tries again, in monotonic ms, and its pause after that. */
   #nextTryMs = 0;
-  #muteMs = RETRY_MS;
+  #muteMs = MIN_MUTE_MS;
 
   constructor(client: RedisClient, clock: Clock, warnings: Warnings, listener: InboxListener) {
     this.#client = client;
@@ -63,41 +65,63 @@ export class Inbox {
   }
 
   /**
-   * Opens the inbox in the background, unless it is open. Retries until Redis refuses for good: then it is
-   * mute, and a later call tries again.
+   * Opens the inbox in the background, unless it is open. Subscribes again and again until Redis refuses for
+   * good: then it is mute, and a later call tries again.
    */
   open(): void {
-    if (this.#opening === null && this.#clock.now() >= this.#nextTryMs) {
-      this.#opening = outside(this.#open.bind(this)); // it belongs to no call
+    if (this.#running === null && this.#clock.now() >= this.#nextTryMs) {
+      this.#running = outside(this.#run.bind(this)); // it belongs to no call
     }
   }
 
   async close(): Promise<void> {
     this.#closed.abort();
-    await this.#opening;
-    await this.#subscription?.[Symbol.asyncDispose]();
-    this.#subscription = null;
+    await this.#running;
     this.listens = false;
   }
 
-  async #open(): Promise<void> {
-    while (!this.#closed.signal.aborted) {
+  async #run(): Promise<void> {
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
       try {
-        this.#subscription = await this.#client.subscribe!(
-          `${INBOX_CHANNEL_PREFIX}${this.nonce}`,
-          (text) => this.#receive(text),
-          () => this.#listener.onInboxChange(),
-        );
-        this.listens = true;
-        this.isMute = false;
-        this.#listener.onInboxChange();
-        return;
+        await this.#subscribe();
       } catch (error) {
         const refusal = refusalOf(error);
         if (refusal?.passing === false) return this.#onRefusal(refusal.code, error);
-        await pause(this.#clock, RETRY_MS, this.#closed.signal);
       }
+      await pause(this.#clock, RETRY_MS, signal);
     }
+  }
+
+  /** Subscribes once, until the connection ends. */
+  async #subscribe(): Promise<void> {
+    const ended = new AbortController();
+    const end = () => {
+      cancel();
+      ended.abort();
+    };
+    const cancel = this.#clock.schedule(end, ATTEMPT_MS);
+    const onSubscribed = () => {
+      cancel();
+      this.#onSubscribed();
+    };
+    const { signal } = this.#closed;
+    signal.addEventListener("abort", end);
+    try {
+      const channel = `${INBOX_CHANNEL_PREFIX}${this.nonce}`;
+      const onMessage = (text: string) => this.#receive(text);
+      await this.#client.subscribe!(channel, onMessage, onSubscribed, ended.signal);
+    } finally {
+      cancel();
+      signal.removeEventListener("abort", end);
+    }
+  }
+
+  #onSubscribed(): void {
+    this.listens = true;
+    this.isMute = false;
+    this.#muteMs = MIN_MUTE_MS;
+    this.#listener.onInboxChange();
   }
 
   #becomeMute(untilMs: number): void {
@@ -106,9 +130,10 @@ export class Inbox {
   }
 
   #onRefusal(code: string, error: unknown): void {
+    this.listens = false;
     this.#becomeMute(this.#clock.now() + this.#muteMs);
     this.#muteMs = Math.min(2 * this.#muteMs, MAX_MUTE_MS);
-    this.#opening = null;
+    this.#running = null;
     const advice = code === "NOPERM" ? ". Check the user's ACL" : "";
     this.#warnings.warn(
       `Redis refuses to subscribe to "${INBOX_CHANNEL_PREFIX}*", so waiters poll${advice}: ` +

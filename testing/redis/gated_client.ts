@@ -85,12 +85,13 @@ export function gated(client: RedisClient): { client: RedisClient; gates: Gates 
         await gates.onReply?.(sent);
         return reply;
       },
-      subscribe(channel, onMessage, onGap) {
-        gates.gap = onGap;
-        return client.subscribe!(channel, async (text) => {
+      subscribe(channel, onMessage, onSubscribed, signal) {
+        gates.gap = onSubscribed;
+        const onText = async (text: string) => {
           await gates.onMessage?.(text);
           onMessage(text);
-        }, onGap);
+        };
+        return client.subscribe!(channel, onText, onSubscribed, signal);
       },
       get epoch() {
         return client.epoch + gates.epoch;

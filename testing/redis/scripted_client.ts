@@ -42,11 +42,13 @@ export class ScriptedClient implements RedisClient {
   subscribe(
     _channel: string,
     onMessage: (text: string) => void,
-    onGap: () => void,
-  ): Promise<AsyncDisposable> {
+    onSubscribed: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     this.publish = onMessage;
-    this.gap = onGap;
-    return Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() });
+    this.gap = onSubscribed;
+    onSubscribed();
+    return new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
   }
 
   /** Refuses everything until nothing more is sent. */

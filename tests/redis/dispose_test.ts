@@ -2,7 +2,7 @@
  * Disposal: a kept lock is renewed; with `disposeTimeoutMs: 0` the releases are sent, and no answer is
  * awaited.
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import process from "node:process";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
@@ -89,3 +89,23 @@ Deno.test("RedisLock keeps no timer after disposal for a call whose ask is not a
   proxy.cutAll();
   await close();
 });
+
+for (const name of ["node-redis", "ioredis"] as const) {
+  Deno.test(`${name}: RedisLock ends at disposal a subscription that the server does not answer`, async () => {
+    await using server = await startRedis();
+    await using proxy = startProxy(server);
+    const url = `redis://${proxy.hostname}:${proxy.port}`;
+    const { client, close } = await openRedisClient(name, url);
+    const locks = new RedisLock(client, { ttlMs: LONG_TTL_MS, disposeTimeoutMs: 100 });
+    await server.command("SET", "lock:n", "of another process");
+    const onWait = () => void (proxy.onReply = () => "drop"); // before it subscribes
+    const refused = assertRejects(() => locks.acquire("n", { onWait }), DOMException);
+    await waitUntil("it connects in order to subscribe", () => proxy.connections === 2);
+    await locks[Symbol.asyncDispose]();
+    await refused;
+    await waitUntil("only the client's own connection is left", () => proxy.connections === 1);
+    proxy.onReply = undefined;
+    proxy.cutAll();
+    await close();
+  });
+}

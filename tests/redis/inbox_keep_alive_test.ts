@@ -20,10 +20,9 @@ for (const [set, used] of [[0, 30_000], [5_000, 5_000]] as const) {
       copies.push(copy);
       return copy;
     };
-    {
-      await using _inbox = await ioredis(client).subscribe!("channel", () => {}, () => {});
-      assertEquals(copies.map(({ options }) => options.keepAlive), [used]);
-    }
+    const end = new AbortController();
+    await ioredis(client).subscribe!("channel", () => {}, () => end.abort(), end.signal);
+    assertEquals(copies.map(({ options }) => options.keepAlive), [used]);
     await waitUntil("the copy has ended", () => copies[0]!.status === "end");
     await endIoredis(client);
   });

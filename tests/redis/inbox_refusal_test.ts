@@ -96,3 +96,35 @@ Deno.test("RedisLock serves 100 waiters soon without the right to channels, and 
   await close();
   await nothingLeft(server);
 });
+
+// deno-redis subscribes again by itself, and does not say what it is answered.
+for (const name of ["node-redis", "ioredis"] as const) {
+  Deno.test(`${name}: RedisLock says so and polls when the right to channels is taken away, and subscribes when it is given again`, async () => {
+    await using server = await startRedis();
+    const { command, hostname, port } = server;
+    await command("ACL", "SETUSER", "u", "on", ">secret", "~*", "+@all", "allchannels");
+    const { client, close } = await openRedisClient(name, `redis://u:secret@${hostname}:${port}`);
+    const warnings: string[] = [];
+    {
+      const options = { ttlMs: LONG_TTL_MS, onWarning: (text: string) => void warnings.push(text) };
+      await using lock = new RedisLock(client, options);
+      const held = await lock.acquire("n");
+      const calls = Array.from({ length: 30 }, () => lock.request("n", () => {}));
+      const served = Promise.all(calls);
+      await waitUntil("it listens", async () => await inboxes(server) === 1);
+      await command("ACL", "SETUSER", "u", "resetchannels"); // which ends its subscribers
+      const told = () => warnings.filter((text) => text.includes("so waiters poll")).length;
+      await waitUntil("it says so", () => told() === 1);
+      await held.release();
+      await within("all are served", served, SERVED_BOUND_MS);
+      await command("ACL", "SETUSER", "u", "allchannels");
+      await waitUntil("it listens again", async () => {
+        await lock.request("n", () => lock.tryAcquire("n", { waitMs: 1 }));
+        return await inboxes(server) === 1;
+      });
+      assertEquals(told(), 1);
+    }
+    await close();
+    await nothingLeft(server);
+  });
+}

@@ -304,11 +304,13 @@ Deno.test("the calls for several locks share a value: a late grant of one lock i
     const late: (() => void)[] = [];
     let isLate = true;
     const slow: RedisClient = Object.create(ioredis(client));
-    slow.subscribe = (channel, onMessage, onGap) =>
-      ioredis(client).subscribe!(channel, (text) => {
+    slow.subscribe = (channel, onMessage, ...others) => {
+      const onText = (text: string) => {
         if (isLate) late.push(() => onMessage(text));
         else onMessage(text);
-      }, onGap);
+      };
+      return ioredis(client).subscribe!(channel, onText, ...others);
+    };
     const options: OwnNonceOptions = { keyPrefix: "", [OWN_NONCE]: () => "0123456789abcdef" };
     await using locks = new RedisLock(slow, options);
     const elsewhere = new Redis(server.url);

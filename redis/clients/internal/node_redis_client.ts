@@ -4,7 +4,6 @@
  * @module
  */
 import { type ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
-import type { Subscribed } from "./keep_subscribed.ts";
 
 /** The members of a node-redis client that the adapter uses. */
 export interface NodeRedisClient {
@@ -45,31 +44,33 @@ export function watchClient(client: NodeRedisClient, watch: ConnectionWatch): vo
   client.on("ready", () => watch.forget(client));
 }
 
-/** Connects and subscribes once, with the settings of a client. */
+/** As `RedisClient.subscribe()`, with the settings of a client. */
 export async function subscribe(
   client: NodeRedisClient,
   channel: string,
   onMessage: (message: string) => void,
-): Promise<Subscribed> {
+  onSubscribed: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   // No reconnecting by the client: its first attempts to connect could not be stopped.
   const socket = { ...client.options?.socket, reconnectStrategy: false };
   const subscriber = client.duplicate({ socket });
-  const ended = new Promise<void>((resolve) => {
-    for (const event of ["error", "end"]) {
-      subscriber.on(event, () => subscriber.isOpen || resolve());
-    }
-  });
-  const closed = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  for (const event of ["error", "end"]) {
+    subscriber.on(event, () => subscriber.isOpen || ended.resolve());
+  }
   const close = () => {
     if (subscriber.isOpen) subscriber.destroy();
-    closed.resolve(); // the client may close without an event
+    ended.resolve(); // the client may close without an event
   };
-  await subscriber.connect();
+  signal.addEventListener("abort", close);
   try {
+    await subscriber.connect();
     await subscriber.subscribe(channel, onMessage);
-  } catch (error) {
+    onSubscribed();
+    await ended.promise;
+  } finally {
+    signal.removeEventListener("abort", close);
     close();
-    throw error;
   }
-  return { ended: Promise.race([ended, closed.promise]), close };
 }

@@ -6,7 +6,6 @@
 import type { RedisClient } from "../../client.ts";
 import { adapterOf } from "./adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
-import { keepSubscribed, type Subscribed } from "./keep_subscribed.ts";
 import { type NodeRedisClient, subscribe, watchClient } from "./node_redis_client.ts";
 
 /** The members of a node-redis Sentinel client that the adapter uses. */
@@ -38,7 +37,8 @@ class SentinelAdapter implements RedisClient {
   readonly cluster = false;
   readonly #watch: ConnectionWatch;
   readonly #sentinel: NodeRedisSentinel;
-  readonly #closers = new Set<() => void>();
+  /** Aborts when there is another primary. */
+  #replaced = new AbortController();
   #primary: NodeRedisClient | null = null;
   #finding: Promise<NodeRedisClient> | null = null;
 
@@ -72,24 +72,20 @@ class SentinelAdapter implements RedisClient {
     }
   };
 
-  readonly subscribe = (
+  /** The subscription ends when there is another primary, too. */
+  readonly subscribe = async (
     channel: string,
     onMessage: (message: string) => void,
-    onGap: () => void,
-  ): Promise<AsyncDisposable> => keepSubscribed(() => this.#subscribe(channel, onMessage), onGap);
-
-  /** Connects and subscribes once. The subscription ends when there is another primary. */
-  async #subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscribed> {
+    onSubscribed: () => void,
+    signal: AbortSignal,
+  ): Promise<void> => {
     if (!this.#isReady) {
       this.#find().catch(() => {});
       throw new Error("No primary is connected");
     }
-    const primary = this.#primary!;
-    const { ended, close } = await subscribe(primary, channel, onMessage);
-    if (primary !== this.#primary) close();
-    else this.#closers.add(close);
-    return { ended: ended.finally(() => this.#closers.delete(close)), close };
-  }
+    const ended = AbortSignal.any([signal, this.#replaced.signal]);
+    await subscribe(this.#primary!, channel, onMessage, onSubscribed, ended);
+  };
 
   get #isReady(): boolean {
     return this.#primary?.isReady === true && this.#sentinel.isOpen;
@@ -122,7 +118,8 @@ class SentinelAdapter implements RedisClient {
     this.#primary = primary;
     watchClient(primary, this.#watch);
     primary.on("end", () => this.#watch.forget(primary)); // the client has dropped it
-    for (const close of this.#closers) close();
+    this.#replaced.abort();
+    this.#replaced = new AbortController();
   }
 }
 
