@@ -129,9 +129,11 @@ export function readQuery<Options extends object>(
   return read as Partial<Options>;
 }
 
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([["true", true], ["false", false]]);
+
 /** A text, or the number or boolean that it may stand for if the rule wants that. */
 function valueOf(text: string, rule: Rule): string | number | boolean {
-  const typed = /^\d+$/.test(text) ? Number(text) : ({ true: true, false: false })[text];
+  const typed = /^\d+$/.test(text) ? Number(text) : BOOLEANS.get(text);
   return typed === undefined || accepts(rule, text) ? text : typed;
 }
 

@@ -70,6 +70,7 @@ const MALFORMED: readonly (readonly [url: string, says: RegExp])[] = [
   [`redis://:${SECRET}@host?ttlMs=1`, /'ttlMs': .* from 10/],
   [`redis://:${SECRET}@host?handoff=yes`, /'handoff': it must be a boolean/],
   [`redis://:${SECRET}@host?onWarning=x`, /'onWarning': it must be a function/],
+  ["memory:?onWarning=toString", /'onWarning': it must be a function/],
   [`redis://:${SECRET}@host?client=jedis`, /'client': it must be "redis" or "ioredis"/],
   [`redis://:${SECRET}@host?label=%`, /'label' has a '%'/],
   [`redis://:${SECRET}@host?sentinelPassword=${SECRET}`, /without sentinels/],
