@@ -210,7 +210,11 @@ class Instrumentation implements Disposable {
   [Symbol.dispose](): void {
     for (const end of this.#ends) end();
     for (const event of this.#calls.keys()) this.#endCall(event)?.span.end();
-    for (const event of this.#holds.keys()) this.#endHold(event)?.span.end();
+    for (const { span, series } of this.#holds.values()) {
+      this.#meters.held.add(-1, series); // no duration: the lease goes on
+      span.end();
+    }
+    this.#holds.clear();
   }
 
   #subscribe<Event>(name: Channel["name"], onEvent: (event: Event) => void): void {

@@ -92,6 +92,8 @@ Deno.test("instrumentLocks() ends all of its spans and subscriptions when it is 
   await (await waiting).release();
   await locks.request("n", () => {});
   assertEquals(telemetry.values.length, count);
+  const holds = telemetry.values.filter(({ metric }) => metric === "holdfast.hold.duration");
+  assertEquals(holds, [], "the lease went on");
 });
 
 Deno.test("instrumentLocks() refuses unknown options and wrong types", () => {
