@@ -201,7 +201,9 @@ class LocksOfClient implements WebLocks {
     };
     const options: RequestOptions = {
       ...{ mode, ifAvailable, steal, signal },
-      ...{ label: this.#clientId, onWait: () => answer.waits() },
+      label: this.#clientId,
+      // A refused try reports a wait, too, but its callback begins in its turn.
+      onWait: ifAvailable ? undefined : () => answer.waits(),
     };
     const ended = this.#locks.request(lockName(name), options, runUnder)
       .finally(() => answer.end());

@@ -76,16 +76,18 @@ Deno.test("RequestOrder: ten thousand requests cost no more than their number", 
   assertEquals(begun, Array.from({ length: 10_000 }, (_, i) => i));
 });
 
-/** Locks in memory; a request for "silent" is not answered. */
-function withSilence(memory: MemoryLock): DistributedLock {
-  const request = (name: string, ...rest: unknown[]) =>
-    name === "silent" ? new Promise(() => {}) : (memory.request as CallableFunction)(name, ...rest);
+/** Locks in memory; requests for one name are sent when `sent` resolves. */
+function withLateRequest(memory: MemoryLock, late: string, sent: Promise<void>): DistributedLock {
+  const request = async (name: string, ...rest: unknown[]) => {
+    if (name === late) await sent;
+    return await (memory.request as CallableFunction)(name, ...rest);
+  };
   return Object.assign(Object.create(memory), { request });
 }
 
 Deno.test("webLocks(): a callback never begins when its lock is lost, or its signal aborts, before that", async () => {
   await using memory = new MemoryLock();
-  const locks = webLocks(withSilence(memory));
+  const locks = webLocks(withLateRequest(memory, "silent", new Promise(() => {})));
   locks.request("silent", () => {}).catch(() => {}); // the next ones wait for its answer, for a while
   /** Within one turn of the event loop: the wait for the silent one ends by a timer. */
   const isHeld = async (name: string) => {
@@ -111,4 +113,19 @@ Deno.test("webLocks(): a callback never begins when its lock is lost, or its sig
   await locks.request("c", () => {}); // the callbacks of the others would have begun before
   assertEquals(begun, []);
   assertEquals((await memory.query("b")).holders, []);
+});
+
+Deno.test("webLocks(): a request with ifAvailable that gets null begins in the order of the calls", async () => {
+  await using memory = new MemoryLock();
+  await using _held = await memory.acquire("a");
+  const gate = Promise.withResolvers<void>();
+  const locks = webLocks(withLateRequest(memory, "late", gate.promise));
+  const begun: string[] = [];
+  const request = (name: string, ifAvailable: boolean) =>
+    locks.request(name, { ifAvailable }, (lock) => void begun.push(`${name} ${lock !== null}`));
+  const all = [request("late", false), request("a", true), request("b", false)];
+  while ((await memory.query("b")).holderCount === 0); // the answer to "a" has come before
+  gate.resolve();
+  await Promise.all(all);
+  assertEquals(begun, ["late true", "a false", "b true"]);
 });
