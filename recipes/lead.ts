@@ -7,6 +7,7 @@ import type { DistributedLock, Lease } from "../core/contract/distributed_lock.t
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { callback, type OptionTable, readTable, signal } from "../core/contract/options.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
+import { stemsFrom } from "../core/contract/request.ts";
 import { CallSignal } from "../core/time/abort_watch.ts";
 import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 
@@ -26,8 +27,8 @@ export type LeaderChange =
     /** This process no longer leads. Its work may still run, if the lease was lost. */
     readonly state: "lost";
     /**
-     * Why: the `LeaseLostError`, the error of the work, the reason of the `signal`; `undefined` if the work
-     * has returned.
+     * Why: the `LeaseLostError`, or else the error of the work, or else the reason of the `signal`;
+     * `undefined` if the work has returned.
      */
     readonly reason: unknown;
   };
@@ -43,7 +44,8 @@ export interface LeadOptions {
   /**
    * Gets each change, in the order leading, lost, waiting, leading, …; first waiting, if another process
    * leads. Never the same state twice in a row. At the loss of a lease it is called at once, in any other
-   * case before the lock is released. Errors that it throws are ignored.
+   * case before the lock is released. Errors that it throws are ignored. An error of the work after a loss,
+   * which was told already, is a warning on the console.
    *
    * @default a warning on the console with each error of the work
    */
@@ -52,7 +54,7 @@ export interface LeadOptions {
 
 const LEAD_OPTIONS = {
   signal: signal(),
-  onChange: callback(warnOfErrors),
+  onChange: callback(),
 } satisfies OptionTable<LeadOptions>;
 
 /** The first pause in ms, and the longest one: each is up to twice as long as the one before. */
@@ -109,7 +111,7 @@ export async function lead(
   const tell = (change: LeaderChange) => {
     if (state === change.state) return;
     state = change.state;
-    promiseTry(() => onChange(change)).catch(() => {});
+    promiseTry(() => onChange?.(change)).catch(() => {});
   };
   const onWait = () => tell({ state: "waiting" });
   let failures = 0;
@@ -118,7 +120,7 @@ export async function lead(
     try {
       const lease = await locks.acquire(name, { signal: stop, onWait });
       const startMs = SYSTEM_CLOCK.now();
-      const isFailed = await term(lease, work, stop, tell);
+      const isFailed = await term(lease, work, stop, tell, onChange === undefined);
       const ledMs = SYSTEM_CLOCK.now() - startMs;
       if (ledMs >= MAX_PAUSE_MS) failures = 0;
       failures = isFailed || (ledMs < FIRST_PAUSE_MS && !lease.signal.aborted) ? failures + 1 : 0;
@@ -134,12 +136,13 @@ export async function lead(
   }
 }
 
-/** Leads once. Never rejects; resolves with whether the work has failed while it led. */
+/** Leads once. Never rejects; resolves with whether the work has failed, other than by the end of its signal. */
 async function term(
   lease: Lease,
   work: (lease: Lease, signal: AbortSignal) => unknown,
   stop: AbortSignal,
   tell: (change: LeaderChange) => void,
+  isUnheard: boolean,
 ): Promise<boolean> {
   const lost = lease.signal;
   const onLoss = () => tell({ state: "lost", reason: lost.reason });
@@ -152,17 +155,17 @@ async function term(
   } catch (thrown) {
     error = thrown;
   }
+  const isLost = lease.signal.aborted; // reads the clock: a timer may not have run yet
   end.end();
   lost.removeEventListener("abort", onLoss);
-  const isOver = lost.aborted || stop.aborted;
-  tell({ state: "lost", reason: lost.aborted ? lost.reason : stop.aborted ? stop.reason : error });
+  const isFailed = error !== undefined && !stemsFrom(error, lost.reason) &&
+    !stemsFrom(error, stop.reason);
+  if (isFailed && (isUnheard || isLost)) {
+    // deno-lint-ignore no-console -- an error that nobody gets would be lost
+    console.warn("The leader's work has ended:", error);
+  }
+  const reason = isFailed ? error : stop.reason;
+  tell({ state: "lost", reason: isLost ? lost.reason : reason });
   await lease[Symbol.asyncDispose]();
-  return error !== undefined && !isOver;
-}
-
-/** An error that nobody gets would be lost. */
-function warnOfErrors(change: LeaderChange): void {
-  if (change.state !== "lost" || !(change.reason instanceof Error)) return;
-  // deno-lint-ignore no-console -- the user should see the error
-  console.warn("The leader's work has ended:", change.reason);
+  return isFailed;
 }

@@ -106,3 +106,9 @@ export async function lossOf(lease: Lease, ttlMs?: number): Promise<unknown> {
     }
   }
 }
+
+/** Whether an error is `reason`, or has it as its cause, like that of a call which `reason` aborted. */
+export function stemsFrom(error: unknown, reason: unknown): boolean {
+  if (reason === undefined) return false; // nothing was aborted, and most errors have no cause
+  return error === reason || error instanceof Error && error.cause === reason;
+}

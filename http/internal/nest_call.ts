@@ -5,12 +5,12 @@
  * @module
  */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
-import { lossOf } from "../../core/contract/request.ts";
+import { lossOf, stemsFrom } from "../../core/contract/request.ts";
 import { leaseLost } from "../shared/problem.ts";
 import type { LockedResponse, LossListener } from "./node_response.ts";
 import { type HandlerShield, type ShieldedResponse, writeProblem } from "./node_shield.ts";
 import { type HoldSettings, report } from "./options.ts";
-import { discard, stemsFrom } from "./request.ts";
+import { discard } from "./request.ts";
 
 /** Gets the results of a handler, its error or its end. */
 export interface ResultObserver {

@@ -26,7 +26,7 @@ import { LockSetupError } from "../../core/contract/errors.ts";
 import { checkName, describe } from "../../core/contract/options.ts";
 import { promiseTry } from "../../core/contract/promise_try.ts";
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
-import { lossOf } from "../../core/contract/request.ts";
+import { lossOf, stemsFrom } from "../../core/contract/request.ts";
 import {
   badKey,
   busy,
@@ -239,12 +239,6 @@ export async function runUnderLease<T>(
     if (late.state !== "failed" || !stemsFrom(late.error, signal.reason)) onLate(late);
   }).catch(() => {}); // or the lock would stay held
   return { state: "lost", error: loss, ended };
-}
-
-/** Whether an error is `reason`, or has it as its cause, like that of a call which `reason` aborted. */
-export function stemsFrom(error: unknown, reason: unknown): boolean {
-  if (reason === undefined) return false; // nothing was lost, and most errors have no cause
-  return error === reason || error instanceof Error && error.cause === reason;
 }
 
 /**

@@ -1,9 +1,15 @@
 /** The recipes on locks in memory, and what no strategy matters to. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { BACKGROUND_CLOCK } from "../../core/time/clock.ts";
-import { LeaseLostError, LockUnavailableError, MemoryLock } from "../../mod.ts";
-import { lead, runOnce, type RunOnceOptions } from "../../recipes/mod.ts";
-import { aborted, within } from "../../testing/conformance/bounds.ts";
+import { FakeLock } from "../../fake/mod.ts";
+import {
+  type DistributedLock,
+  LeaseLostError,
+  LockUnavailableError,
+  MemoryLock,
+} from "../../mod.ts";
+import { lead, type LeaderChange, runOnce, type RunOnceOptions } from "../../recipes/mod.ts";
+import { aborted, block, within } from "../../testing/conformance/bounds.ts";
 import { recipes } from "../../testing/recipes/suite.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { ENDING_TTL_MS, scaled } from "../../testing/time.ts";
@@ -112,4 +118,72 @@ Deno.test("lead() waits for the lock again after an outage", async () => {
   const stop = new AbortController();
   await lead(locks, "a", () => stop.abort(), { signal: stop.signal });
   assertEquals(calls, 3);
+});
+
+/** One term: the reason that `onChange` gets, and the errors of the warnings. */
+async function termOf(
+  locks: DistributedLock,
+  work: (stop: AbortController) => unknown,
+  listens = true,
+): Promise<{ reason: unknown; warned: unknown[] }> {
+  const stop = new AbortController();
+  let reason: unknown;
+  const onChange = (change: LeaderChange) => {
+    if (change.state === "lost") reason = change.reason;
+  };
+  const warned: unknown[] = [];
+  const target = console; // that of the recipe
+  const { warn } = target;
+  target.warn = (_text: string, error: unknown) => void warned.push(error);
+  try {
+    const options = { signal: stop.signal, onChange: listens ? onChange : undefined };
+    await lead(locks, "a", () => work(stop), options);
+  } finally {
+    target.warn = warn;
+  }
+  return { reason, warned };
+}
+
+Deno.test("lead() passes an error of the work to onChange, or else warns of it, also after the end or a loss", async () => {
+  await using locks = new MemoryLock();
+  const error = new RangeError("the last flush has failed");
+  const steal = () => locks.request("a", { steal: true }, () => {});
+  const failAtEnd = (stop: AbortController) => {
+    stop.abort();
+    throw error;
+  };
+  assertEquals(await termOf(locks, failAtEnd), { reason: error, warned: [] });
+  assertEquals(await termOf(locks, failAtEnd, false), { reason: undefined, warned: [error] });
+  const { reason, warned } = await termOf(locks, (stop) => steal().then(() => failAtEnd(stop)));
+  assertInstanceOf(reason, LeaseLostError);
+  assertEquals(warned, [error], "onChange was told of the loss before");
+});
+
+Deno.test("lead() does not warn of its end or of a loss, nor of errors of the work that stem from them", async () => {
+  await using locks = new MemoryLock();
+  const steal = () => locks.request("a", { steal: true }, () => {});
+  const works: ((stop: AbortController) => unknown)[] = [
+    (stop) => stop.abort(),
+    (stop) => steal().then(() => stop.abort()),
+    (stop) => {
+      stop.abort();
+      throw stop.signal.reason;
+    },
+    (stop) => {
+      stop.abort();
+      throw new Error("the request was aborted", { cause: stop.signal.reason });
+    },
+  ];
+  for (const work of works) {
+    assertEquals(await termOf(locks, work, false), { reason: undefined, warned: [] });
+  }
+});
+
+Deno.test("lead() tells a loss that comes while its work blocks the event loop", async () => {
+  await using locks = new FakeLock({ ttlMs: 50 });
+  const { reason } = await termOf(locks, (stop) => {
+    block(100);
+    stop.abort();
+  });
+  assertInstanceOf(reason, LeaseLostError);
 });
