@@ -1,5 +1,6 @@
 /**
- * Runs the SQL of `docs/fencing.md` for PostgreSQL and SQLite, read from that page, on SQLite.
+ * Runs the SQL of `docs/fencing.md` for PostgreSQL and SQLite, read from that page, on SQLite. Of that for MySQL
+ * only the text is checked.
  *
  * @module
  */
@@ -117,4 +118,9 @@ Deno.test("docs/fencing.md: the upsert never goes back to a smaller token over t
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
+});
+
+Deno.test("docs/fencing.md: on MySQL a locking read tells whether the upsert was taken, as a snapshot may not know", () => {
+  const statements = statementsOf("MySQL and MariaDB");
+  assert(statements.some((sql) => /^select fence .* for update\n$/.test(sql)));
 });
