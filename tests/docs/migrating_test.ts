@@ -57,6 +57,14 @@ Deno.test("the calls that the page about migrating names refuse an old option", 
   await assertRejects(() => redis.attach("n", crypto.randomUUID(), old), TypeError, "retryCount");
 });
 
+Deno.test("the rows of the page about migrating with ifAvailable run no callback without the lock", () => {
+  const calls = rowsOf(PAGE, /^\| /).flatMap(([, ours = ""]) => codeIn(ours)).filter((code) =>
+    /ifAvailable.*callback/.test(code)
+  );
+  assertEquals(calls.length, 2);
+  for (const call of calls) assert(call.endsWith("(lease) => lease && callback())"), call);
+});
+
 Deno.test("everything of ours in the tables about migrating is in the public API", () => {
   const rows = rowsOf(
     PAGE,
