@@ -27,6 +27,9 @@ const [SCHEMA, UPDATE, UPSERT, RAISE, CHECK] = statementsOf("PostgreSQL and SQLi
   string,
 ];
 
+/** A table of fences for rows that are deleted. */
+const [FENCES, RAISE_THERE] = statementsOf("Deleted rows") as [string, string];
+
 /** Opens a SQLite database and prepares the statements of the page. */
 function open(path: string) {
   const database = new DatabaseSync(path, { timeout: 10_000 });
@@ -41,6 +44,8 @@ function open(path: string) {
     check: write(CHECK),
     raise: (id: string, fence: bigint) =>
       database.prepare(RAISE).get({ $1: fence, $2: id } as Record<string, SQLInputValue>)?.state,
+    raiseThere: (id: string, fence: bigint) =>
+      database.prepare(RAISE_THERE).get({ $1: fence, $2: id }) !== undefined,
     read(id: string) {
       const query = database.prepare("select state, fence from orders where id = ?");
       query.setReadBigInts(true);
@@ -86,6 +91,20 @@ Deno.test("docs/fencing.md: the read raises the fence, so that the earlier holde
   assert(!orders.update("42", "late", 5n), "the earlier holder cannot write");
   assertEquals(orders.raise("42", 5n), undefined);
   assertEquals(orders.raise("42", 6n), "paid");
+});
+
+Deno.test("docs/fencing.md: a late upsert makes a deleted row again, unless its fence is in a table of its own", () => {
+  using orders = open(":memory:");
+  orders.exec(SCHEMA);
+  orders.exec(FENCES);
+  orders.upsert("42", "paid", 5n);
+  orders.exec("delete from orders where id = '42'");
+  assert(orders.upsert("42", "late", 4n), "the limit that the page names");
+  assert(orders.raiseThere("42", 5n));
+  orders.exec("delete from orders where id = '42'");
+  assert(!orders.raiseThere("42", 4n));
+  assert(orders.raiseThere("42", 5n), "one lease may write twice");
+  assert(orders.raiseThere("42", 6n));
 });
 
 Deno.test("docs/fencing.md: writes under shared leases do not lock each other out, and a later writer does", () => {
