@@ -16,7 +16,7 @@ import { RedisLock } from "../redis/redis_lock.ts";
 import { clockedSignal, onAbort, type RedlockAbortSignal } from "./clocked_signal.ts";
 import { ExecutionError, type ExecutionStats, ResourceLockedError } from "./errors.ts";
 import type { ExecutionResult } from "./errors.ts";
-import { attemptsOf, databaseOf, readSettings, waitMsOf } from "./settings.ts";
+import { attemptsOf, databaseOf, onlyClient, readSettings, waitMsOf } from "./settings.ts";
 import type { ReadSettings, RedlockClient, RedlockSettings } from "./settings.ts";
 
 const NO_QUORUM = "The operation was unable to achieve a quorum during its retry window.";
@@ -172,8 +172,8 @@ export class Redlock extends EventEmitter {
    * @param clients One client of ioredis.
    * @param settings How long to wait.
    * @param scripts Not supported.
-   * @throws {TypeError} If there are several clients, own scripts, or another \`db\` than the client's: all
-   * are refused with the reason.
+   * @throws {TypeError} If there are several clients, own scripts, a `keyPrefix`, or another `db` than the
+   * client's: all are refused with the reason.
    * @throws {LockSetupError} If the client is not one of ioredis, or has a `keyPrefix`.
    */
   constructor(
@@ -184,17 +184,7 @@ export class Redlock extends EventEmitter {
     super();
     this.on("error", () => {}); // without a listener Node would throw it
     this.clients = new Set(clients);
-    const [client, ...others] = this.clients;
-    if (client === undefined) {
-      throw new TypeError("Redlock must be instantiated with at least one redis client.");
-    }
-    if (others.length > 0) {
-      throw new TypeError(
-        `Cannot make a Redlock of ${others.length + 1} servers: it locks on one, for several ` +
-          "independent servers cannot issue fencing tokens, and their clocks decide about the lock; " +
-          "pass one client, of a server with replicas or of a cluster",
-      );
-    }
+    const client = onlyClient(this.clients);
     const own = [...Object.keys(scripts), ...Object.keys(settings)].find((name) =>
       name.endsWith("Script")
     );

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { LockSetupError } from "../core/contract/errors.ts";
 import { MAX_DURATION_MS } from "../core/contract/options.ts";
 import type { IoredisClient, IoredisCluster } from "../redis/clients/ioredis.ts";
 
@@ -72,11 +73,23 @@ const DEFAULTS = {
 /** As many outcomes an error has at most. */
 const MAX_ATTEMPTS = 1_000;
 
-/** Fills in what is not a number, as redlock does. */
+/** What to do instead of setting a `keyPrefix`: without it, old and new processes lock different keys. */
+const PREFIX_ADVICE =
+  "redlock has no prefix of its own: pass a client without one, and write the prefix before each resource";
+
+/**
+ * Fills in what is not a number, as redlock does. Other names are ignored, as there, but one that looks as if
+ * it chose the keys.
+ *
+ * @throws {TypeError} If there is a `keyPrefix`.
+ */
 export function readSettings(
   settings: RedlockSettings,
   defaults: Omit<ReadSettings, "handoff"> = DEFAULTS,
 ): ReadSettings {
+  if ((settings as { keyPrefix?: unknown }).keyPrefix) {
+    throw new TypeError(`Cannot use the setting 'keyPrefix': ${PREFIX_ADVICE}`);
+  }
   const read: Record<string, unknown> = { handoff: settings.handoff === true };
   for (const name of Object.keys(DEFAULTS) as (keyof typeof DEFAULTS)[]) {
     const value = settings[name];
@@ -94,6 +107,32 @@ export function waitMsOf({ retryCount, retryDelay }: ReadSettings): number | und
 /** How many attempts redlock would have made. */
 export function attemptsOf({ retryCount }: ReadSettings): number {
   return retryCount < 0 ? 1 : Math.min(Math.floor(retryCount) + 1, MAX_ATTEMPTS);
+}
+
+/**
+ * The client of a `Redlock`.
+ *
+ * @throws {TypeError} If there is none, or several.
+ * @throws {LockSetupError} If it has a `keyPrefix`.
+ */
+export function onlyClient(clients: ReadonlySet<RedlockClient>): RedlockClient {
+  const [client, ...others] = clients;
+  if (client === undefined) {
+    throw new TypeError("Redlock must be instantiated with at least one redis client.");
+  }
+  if (others.length > 0) {
+    throw new TypeError(
+      `Cannot make a Redlock of ${others.length + 1} servers: it locks on one, for several ` +
+        "independent servers cannot issue fencing tokens, and their clocks decide about the lock; " +
+        "pass one client, of a server with replicas or of a cluster",
+    );
+  }
+  if (client?.options?.keyPrefix) {
+    throw new LockSetupError(
+      `Cannot use an ioredis client that has a 'keyPrefix': ${PREFIX_ADVICE}`,
+    );
+  }
+  return client;
 }
 
 /** The database that a client of ioredis has selected: by its options, or by `select()` since. */

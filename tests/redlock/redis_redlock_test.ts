@@ -10,7 +10,7 @@ import {
 import { Redis } from "ioredis";
 import RealRedlock from "redlock";
 import Redlock4 from "redlock-4";
-import { acquireAll } from "../../mod.ts";
+import { acquireAll, LockSetupError } from "../../mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { OWN_NONCE, type OwnNonceOptions } from "../../redis/options.ts";
@@ -220,7 +220,7 @@ Deno.test("Redlock has the calls of version 4, but no callbacks and no disposers
     assertThrows(() => redlock.disposer(), TypeError, "using()");
   }));
 
-Deno.test("Redlock refuses several servers, own scripts and bad arguments with the reason", () =>
+Deno.test("Redlock refuses several servers, own scripts, a keyPrefix and bad arguments with the reason", () =>
   withClient(async (client, redlock, server) => {
     const other = new Redis(server.url, { lazyConnect: true });
     assertThrows(() => new Redlock([client, other]), TypeError, "fencing tokens");
@@ -228,6 +228,12 @@ Deno.test("Redlock refuses several servers, own scripts and bad arguments with t
     assertThrows(() => new Redlock([client], {}, { acquireScript: "" }), TypeError, "scripts");
     assertThrows(() => new Redlock([client], { lockScript: "" } as never), TypeError, "scripts");
     assertThrows(() => new Redlock([client], { db: 2 } as never), TypeError, "database 2");
+    const prefixed = { keyPrefix: "app:" } as never;
+    const advice = "write the prefix before each resource";
+    assertThrows(() => new Redlock([client], prefixed), TypeError, advice);
+    await assertRejects(() => redlock.acquire(["a"], LONG_TTL_MS, prefixed), TypeError, advice);
+    const old = new Redis({ keyPrefix: "app:", lazyConnect: true });
+    assertThrows(() => new Redlock([old]), LockSetupError, advice);
     await assertRejects(() => redlock.acquire(["a"], 1.5), Error, "must be an integer");
     await assertRejects(() => redlock.acquire(["a"], 2 ** 40), RangeError, "'ttlMs'");
     await assertRejects(() => redlock.acquire([], 1_000), RangeError, "entries");
