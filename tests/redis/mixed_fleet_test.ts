@@ -1,7 +1,7 @@
 /**
  * Other libraries on the same key: a plain `SET key token NX PX` excludes us, and we exclude it.
  */
-import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
+import { assert, assertEquals, assertGreaterOrEqual, assertMatch } from "@std/assert";
 import { Redis } from "ioredis";
 import Redlock from "redlock";
 import { Mutex } from "redis-semaphore";
@@ -111,5 +111,25 @@ Deno.test("RedisLock never overlaps with redlock, redis-semaphore or a plain SET
     assert(counts.size === 4);
   }
   for (const client of clients) await endIoredis(client);
+  await nothingLeft(server);
+});
+
+Deno.test("an owner id is handed on between processes of RedisLock only: other libraries compare the whole value", async () => {
+  await using server = await startRedis();
+  const client = new Redis(server.url);
+  {
+    await using lock = new RedisLock(ioredis(client), { keyPrefix: "", handoff: false });
+    const theirs = crypto.randomUUID();
+    await client.set("theirs", theirs, "PX", TTL_MS, "NX");
+    assertEquals(await lock.attach("theirs", theirs), null);
+    const { ownerId } = await lock.acquire("ours", { outlivesDisposal: true });
+    assertEquals(await client.eval(UNLOCK, 1, "ours", ownerId), 0);
+    assertMatch(await client.get("ours") ?? "", new RegExp(`^${ownerId}#[0-9a-f]{16}$`));
+    const lease = await lock.attach("ours", ownerId);
+    assertEquals(await lease?.release(), true);
+    assertEquals([await client.get("theirs"), await client.exists("ours")], [theirs, 0]);
+    await client.del("theirs");
+  }
+  await endIoredis(client);
   await nothingLeft(server);
 });
