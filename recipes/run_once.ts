@@ -37,7 +37,8 @@ export interface RunOnceOptions {
   /**
    * How long, in ms, the lock stays held after the start, at least, also if the work is shorter: 10 ms to
    * 24 days. Longer than the processes can differ in when they start, by their clocks, timers and event
-   * loops (the spread). Without `tick`, shorter than the period less the spread.
+   * loops (the spread; with `setInterval` a period more, as that counts from the start of each process).
+   * Without `tick`, shorter than the period less the spread.
    */
   keepMs: number;
   /**

@@ -23,15 +23,15 @@ const OWN_LOCKS = Symbol("the lock of @RunOnce()");
 
 /**
  * Runs a job of `@nestjs/schedule` in one of many processes per tick, by the lock of {@linkcode LOCKS}: above
- * or below `@Cron()` or `@Interval()` on a method of a provider or a controller. The method gets the lease as
- * its only argument.
+ * or below `@Cron()` on a method of a provider or a controller. The method gets the lease as its only argument.
  *
  * The lock stays held until `keepMs` after the start, also if the job is shorter, so that a process that is
  * late does not run it again. Runs never overlap: a tick that comes while one lasts does not run, so set
  * `maxHoldMs` if a job may hang. Choose a `keepMs` that is longer than the processes can differ in when they
- * start, and shorter than the period less that. In an outage the job does not run, and Nest logs the error. A
- * call of the method by your own code is such a run, too; it resolves with the value, or with `undefined` if
- * the job did not run.
+ * start, and shorter than the period less that. With `@Interval()`, where each process counts from its own
+ * start, choose one a little below the period, or each process runs the job. In an outage the job does not run,
+ * and Nest logs the error. A call of the method by your own code is such a run, too; it resolves with the value,
+ * or with `undefined` if the job did not run.
  *
  * @param name The name of the lock.
  * @param options How long the lock is kept, and held at most.

@@ -58,6 +58,21 @@ Deno.test("runOnce() and lead() refuse bad arguments before they ask for the loc
   assertEquals((await locks.query("a")).holders, []);
 });
 
+Deno.test("runOnce() with a tick, and a keepMs of one and a half periods, runs it once for processes at any time of it", async () => {
+  await using locks = new MemoryLock();
+  const periodMs = scaled(100);
+  const runs = new Map<number, number>();
+  const oneMore = async () => {
+    const tick = new Date(Math.round(Date.now() / periodMs) * periodMs);
+    await runOnce(locks, "a", { keepMs: 1.5 * periodMs, tick }, () => {
+      runs.set(tick.getTime(), (runs.get(tick.getTime()) ?? 0) + 1);
+    });
+    return runs.size > 3;
+  };
+  await waitUntil("three periods are over", oneMore);
+  assertEquals([...runs.values()], [1, 1, 1, 1]);
+});
+
 Deno.test("runOnce() rejects in an outage, and never runs the work without the lock", async () => {
   await using locks = new MemoryLock();
   locks.tryAcquire = () => Promise.reject(new LockUnavailableError("Cannot reach the service"));
