@@ -21,7 +21,10 @@ function fakeServer(cluster: boolean) {
       asks.push(scriptArgs);
       return Promise.resolve(QUEUED.with(1, Date.now()));
     },
-    subscribe: () => Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() }),
+    subscribe(_channel, _onMessage, onSubscribed, signal) {
+      onSubscribed();
+      return new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
+    },
     epoch: 0,
     cluster,
   };
