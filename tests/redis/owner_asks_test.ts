@@ -356,7 +356,10 @@ Deno.test("RedisLock.tryAcquire() with an owner id rejects with LockUnavailableE
 Deno.test("RedisLock keeps no memory of calls with an owner id that fail while an earlier one has no answer", async () => {
   const program = new URL("../../testing/redis/owner_memory.ts", import.meta.url).href;
   const args = ["run", "-A", "--no-check", "--v8-flags=--expose-gc", program];
-  const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "inherit" }).output();
-  const bytes = Number(new TextDecoder().decode(stdout));
-  assert(bytes < 1_500, `${bytes} bytes each`);
+  const command = new Deno.Command(Deno.execPath(), { args, stderr: "inherit" });
+  const { code, stdout } = await command.output();
+  const text = new TextDecoder().decode(stdout);
+  assertEquals([code, text !== ""], [0, true]);
+  const bytes = Number(text);
+  assert(bytes < 1_500, `${bytes} bytes each`); // also fails if that is not a number
 });
