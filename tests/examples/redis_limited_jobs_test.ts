@@ -24,5 +24,6 @@ Deno.test("examples/limited_jobs.ts runs at most three jobs at the same time in 
     return ended().length === 2 * JOBS;
   });
   assertEquals(await Promise.all([first.ended, second.ended]), [0, 0]);
+  assertEquals(await observer.command("EXISTS", keys.token), 1, "the jobs used the observed lock");
   assertLessOrEqual(most, LIMIT);
 });
