@@ -272,7 +272,14 @@ Deno.test("lockRoutes() PUT gets its lease when it is granted the lock as its wa
 });
 
 Deno.test("lockRoutes() PUT shares its answer with repeated ones, and refuses other terms with 409", async () => {
-  await using service = await open();
+  let gone = 0;
+  await using service = await open({
+    prepare: (app) =>
+      void app.addHook("onRequest", (_request, { raw }, done) => {
+        raw.once("close", () => raw.writableFinished || gone++);
+        done();
+      }),
+  });
   const { url, waiters } = service;
   const put = (id: string, body: unknown, signal?: AbortSignal) =>
     call(url, "PUT", `/lock/k/${id}`, { body, ...signal && { signal } });
@@ -284,7 +291,8 @@ Deno.test("lockRoutes() PUT shares its answer with repeated ones, and refuses ot
   const other = await put("i", { waitMs: 5 });
   assertEquals([other.status, other.body.type], [409, "urn:holdfast:problem:in-progress"]);
   left.abort();
-  await assertRejects(() => answers.pop()!);
+  await assertRejects(() => answers.pop()!, DOMException);
+  await waitUntil("the server has noticed", () => gone === 1);
   assertEquals(await waiters("k"), 1, "the others still wait");
   await call(url, "DELETE", "/lock/k/holder");
   const [one, two] = await Promise.all(answers);
