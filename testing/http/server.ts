@@ -1,6 +1,7 @@
 /**
  * A process that serves the same routes in each framework, for `startServer()`. Prints its URLs, then
- * the events in its handlers. A line on its input opens a gate, or queries a lock (`?name`).
+ * the events in its handlers. A line on its input opens a gate, queries a lock (`?name`), or is
+ * printed back (`=text`).
  *
  * @module
  */
@@ -29,8 +30,9 @@ async function main({ spec, frameworks, protocol }: ServerOptions): Promise<void
   print({ urls });
   const lines = linesOf(Deno.stdin.readable);
   for (let line; (line = await lines.next()) !== null;) {
-    if (!line.startsWith("?")) gates.open(line);
-    else print(summary(await lock.query(line.slice(1))));
+    if (line.startsWith("?")) print(summary(await lock.query(line.slice(1))));
+    else if (line.startsWith("=")) print({ echo: line.slice(1) });
+    else gates.open(line);
   }
 }
 

@@ -24,14 +24,21 @@ export interface LockSummary {
   readonly waiters: number;
 }
 
-type Line = LockSummary | HandlerEvent | { readonly urls: Readonly<Record<FrameworkName, string>> };
+type Line =
+  | LockSummary
+  | HandlerEvent
+  | { readonly echo: string }
+  | { readonly urls: Readonly<Record<FrameworkName, string>> };
 
 /** A server process. */
 export interface ServerProcess extends AsyncDisposable {
   /** Returns the URL at which a framework listens. */
   url(framework: FrameworkName): string;
-  /** Returns the events in the handlers for this id so far. */
-  events(id: string): HandlerEvent["what"][];
+  /**
+   * Returns the events in the handlers for this id so far. They come by a pipe, perhaps later than a reply by its
+   * socket: the process answers an echo first, by the same pipe.
+   */
+  events(id: string): Promise<HandlerEvent["what"][]>;
   /** Returns when an event has happened, by the clock that all processes share, in µs. */
   atUs(id: string, what: HandlerEvent["what"]): number;
   /** Waits until an event has happened in the handler of a request. */
@@ -54,16 +61,23 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
   const { reports, send, finish, kill, [Symbol.asyncDispose]: dispose } = reporter;
   await waitUntil("a server listens", () => reports.length > 0, CONDITION_BOUND_MS);
   const urls = (reports[0] as Extract<Line, { urls: unknown }>).urls;
-  const events = (id: string) =>
+  const eventsRead = (id: string) =>
     reports.flatMap((line) => "id" in line && line.id === id ? [line.what] : []);
+  let echoes = 0;
   return {
     url: (framework) => urls[framework],
-    events,
+    async events(id) {
+      const echo = String(++echoes);
+      await send(`=${echo}`);
+      const isBack = () => reports.some((line) => "echo" in line && line.echo === echo);
+      await waitUntil("a server echoes", isBack);
+      return eventsRead(id);
+    },
     atUs: (id, what) =>
       reports.find((line): line is HandlerEvent =>
         "what" in line && line.id === id && line.what === what
       )!.atUs,
-    event: (id, what) => waitUntil(`${id} ${what}`, () => events(id).includes(what)),
+    event: (id, what) => waitUntil(`${id} ${what}`, () => eventsRead(id).includes(what)),
     open: send,
     async query(name) {
       const from = reports.length;

@@ -34,7 +34,9 @@ async function outage(stage: Stage): Promise<void> {
   }));
   assertProblem(busy!, 503, "unavailable");
   assertProblem(short!, 503, "unavailable");
-  assertEquals([...a.events("/busy"), ...a.events("/short")], [], "the handler never ran");
+  for (const id of ["/busy", "/short"]) {
+    assertEquals(await a.events(id), [], "the handler never ran");
+  }
   assertEquals(proceed!.status, 200);
   assertEquals(JSON.parse(proceed!.text).token, null);
   await redis!.restart();
