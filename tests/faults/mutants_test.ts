@@ -57,9 +57,11 @@ const CONTROLS = MUTANTS
 
 for (const mutant of [...CONTROLS, ...MUTANTS]) {
   const isControl = mutant.changes.length === 0;
-  const what = isControl ? "finds nothing without the mutant" : "catches a mutant";
+  const what = isControl
+    ? "check() finds nothing in code without a mutant"
+    : "check() catches a mutant";
   Deno.test({
-    name: `check() ${what}: ${mutant.title}${SOAK ? "" : " [soak only]"}`,
+    name: `${what}: ${mutant.title}${SOAK ? "" : " [soak only]"}`,
     ignore: !SOAK,
     sanitizeResources: false, // the copy's clock keeps its library open
     async fn() {
@@ -96,7 +98,7 @@ for (const mutant of [...CONTROLS, ...MUTANTS]) {
 
 for (const mutant of [{ ...LEAKING_SET, changes: [] }, LEAKING_SET]) {
   const isControl = mutant.changes.length === 0;
-  const what = isControl ? "passes without the mutant" : "catches a mutant";
+  const what = isControl ? "passes in code without a mutant" : "catches a mutant";
   Deno.test({
     name: `setsStorm() ${what}: ${mutant.title}${SOAK ? "" : " [soak only]"}`,
     ignore: !SOAK,
