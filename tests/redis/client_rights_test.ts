@@ -14,6 +14,7 @@ import {
   type TopologyClientName,
 } from "../../testing/redis/acl_rule.ts";
 import { openAsUser, type TopologyUsers } from "../../testing/redis/topology_clients.ts";
+import { collectRejections } from "../../testing/runtime/reports.ts";
 import type { RedisCommand } from "../../testing/servers/redis.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
 import { redisSentinelSkip, startRedisSentinels } from "../../testing/servers/redis_sentinel.ts";
@@ -140,23 +141,18 @@ test(
     const servers = cluster.masters.map(({ command }) => command);
     const addresses = [{ host: "127.0.0.1", port: cluster.masters[0]!.port }];
     const stage = { lockServers: servers, topologyServers: servers, users: { addresses } };
-    const unhandled: string[] = [];
-    const onUnhandled = (event: PromiseRejectionEvent) => {
-      event.preventDefault();
-      unhandled.push(String(event.reason));
-    };
-    globalThis.addEventListener("unhandledrejection", onUnhandled);
+    using unhandled = collectRejections();
     const clients = ["node-redis-cluster", "ioredis-cluster"] as const;
     await Promise.all(clients.map((client) => checkRights(client, stage)));
     for (const client of clients) {
       assertEquals(await askDuringMove(client, cluster, stage), 0, client);
-      assertEquals(unhandled, []);
+      assertEquals(unhandled.messages, []);
       const error = await askDuringMove(client, cluster, stage, "asking");
       assert(error instanceof Error, `${client}: ${error}`);
     }
     // The docs warn of it: this ends a process.
-    assert(unhandled.some((reason) => reason.includes("'asking'")), String(unhandled));
-    globalThis.removeEventListener("unhandledrejection", onUnhandled);
+    const { messages } = unhandled;
+    assert(messages.some((reason) => reason.includes("'asking'")), messages.join("\n"));
   },
 );
 

@@ -1,19 +1,19 @@
 /** `recordLocks()` and `drawLocks()`: what is recorded, and what is read and drawn of it. */
 import { closeSync, openSync } from "node:fs";
-import process from "node:process";
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { FakeLock } from "../../fake/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 import { scriptCommand } from "../../testing/runtime/processes.ts";
+import { collectWarnings } from "../../testing/runtime/reports.ts";
 import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { LONG_BOUND_MS } from "../../testing/time.ts";
 import { drawLocks, recordLocks } from "../../timeline/mod.ts";
 
 const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** How many lines the long recording has, two for each call. */
 const LINES = SOAK ? 1_000_000 : 20_000;
-const LONG_BOUND_MS = 300_000;
 const WALL_MS = Date.UTC(2026, 10, 24, 12);
 
 interface Recorded {
@@ -109,10 +109,13 @@ Deno.test("recordLocks() ends with a warning when `write` throws, and ends no ca
   const write = () => {
     if (++calls === 2) throw new Error("full");
   };
+  using warnings = collectWarnings();
   await using _recording = recordLocks({ write });
   await using locks = new MemoryLock();
   for (let i = 0; i < 3; i++) await locks.request("n", () => {});
   assertEquals(calls, 2);
+  await waitUntil("it has warned", () => warnings.messages.length > 0);
+  assertEquals(warnings.messages, ["Cannot record locks, the recording has ended: full"]);
 });
 
 Deno.test("recordLocks() ends with a warning when `write` rejects, and ends no call", async () => {
@@ -121,11 +124,12 @@ Deno.test("recordLocks() ends with a warning when `write` rejects, and ends no c
     calls++;
     await Promise.reject(new Error("full"));
   };
-  const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
+  using warnings = collectWarnings();
   await using _recording = recordLocks({ write });
   await using locks = new MemoryLock();
   await locks.request("n", () => {});
-  assertMatch((await warned).message, /Cannot record locks, the recording has ended: full/);
+  await waitUntil("it has warned", () => warnings.messages.length > 0);
+  assertEquals(warnings.messages, ["Cannot record locks, the recording has ended: full"]);
   const before = calls;
   await locks.request("n", () => {});
   assertEquals(calls, before);
@@ -301,18 +305,15 @@ Deno.test({
   name: "recordLocks() ends with a warning when the disk is full, and delays no lock",
   ignore: Deno.build.os !== "linux",
   async fn() {
-    const warnings: string[] = [];
-    const onWarning = ({ message }: Error) => void warnings.push(message);
-    process.on("warning", onWarning);
+    using warnings = collectWarnings();
     {
       await using _recording = recordLocks({ file: "/dev/full" });
       await using locks = new MemoryLock();
       await locks.request("n", () => {});
-      await waitUntil("it has warned", () => warnings.length > 0);
+      await waitUntil("it has warned", () => warnings.messages.length > 0);
       await locks.request("n", () => {});
     }
-    process.off("warning", onWarning);
-    assertEquals(warnings.length, 1);
-    assertMatch(warnings[0]!, /Cannot record locks, the recording has ended: ENOSPC/);
+    assertEquals(warnings.messages.length, 1);
+    assertMatch(warnings.messages[0]!, /Cannot record locks, the recording has ended: ENOSPC/);
   },
 });

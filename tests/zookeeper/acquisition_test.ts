@@ -14,6 +14,7 @@ import { instant } from "../../core/time/clock.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
 import type { ZooKeeperError, ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
+import { collectRejections } from "../../testing/runtime/reports.ts";
 import { type FakeCall, FakeInstance } from "../../testing/zookeeper/fake_instance.ts";
 import { FakeTree, refusal, settle } from "../../testing/zookeeper/fake_zookeeper.ts";
 
@@ -533,32 +534,23 @@ Deno.test("Acquisition opens no lease for a znode that was deleted while the con
 });
 
 Deno.test("Acquisition handles the failure of the heartbeat's create when its signal aborts at any moment", async () => {
-  const unhandled: unknown[] = [];
-  const onUnhandled = (event: PromiseRejectionEvent) => {
-    event.preventDefault();
-    unhandled.push(event.reason);
-  };
-  globalThis.addEventListener("unhandledrejection", onUnhandled);
-  try {
-    for (let ticks = 0; ticks < 40; ticks++) {
-      const instance = await FakeInstance.open(newTree(), false);
-      const second = Promise.withResolvers<void>();
-      let creates = 0;
-      instance.transport.answers = (request) => {
-        if (!request.startsWith("createEphemeral")) return;
-        if (++creates === 1) throw refusal("CONNECTION_LOSS");
-        return second.promise;
-      };
-      const call = instance.call();
-      for (let i = 0; i < ticks; i++) await Promise.resolve();
-      await call.giveUp();
-      second.promise.catch(() => {});
-      second.reject(refusal("CONNECTION_LOSS"));
-      await settle();
-      assertEquals(unhandled, [], `aborted after ${ticks} ticks`);
-    }
-  } finally {
-    globalThis.removeEventListener("unhandledrejection", onUnhandled);
+  using unhandled = collectRejections();
+  for (let ticks = 0; ticks < 40; ticks++) {
+    const instance = await FakeInstance.open(newTree(), false);
+    const second = Promise.withResolvers<void>();
+    let creates = 0;
+    instance.transport.answers = (request) => {
+      if (!request.startsWith("createEphemeral")) return;
+      if (++creates === 1) throw refusal("CONNECTION_LOSS");
+      return second.promise;
+    };
+    const call = instance.call();
+    for (let i = 0; i < ticks; i++) await Promise.resolve();
+    await call.giveUp();
+    second.promise.catch(() => {});
+    second.reject(refusal("CONNECTION_LOSS"));
+    await settle();
+    assertEquals(unhandled.messages, [], `aborted after ${ticks} ticks`);
   }
 });
 

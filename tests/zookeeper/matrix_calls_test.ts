@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import process from "node:process";
+import { collectWarnings } from "../../testing/runtime/reports.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { within } from "../../testing/conformance/bounds.ts";
@@ -125,9 +125,7 @@ Deno.test("ZooKeeperLock.acquire() succeeds or rejects in time when the socket c
 
 Deno.test("ZooKeeperLock.acquire() causes no warning about a leak when many waiters watch one znode", async () => {
   const rootPath = newRoot();
-  const warnings: unknown[] = [];
-  const note = (warning: unknown) => void warnings.push(warning);
-  process.on("warning", note);
+  using warnings = collectWarnings();
   await using others = new ZooKeeperLock(server.connectString, { rootPath });
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const lease = await others.acquire("n");
@@ -138,8 +136,7 @@ Deno.test("ZooKeeperLock.acquire() causes no warning about a leak when many wait
     await assertRejects(() => lease);
   }
   await lease.release();
-  process.off("warning", note);
-  assertEquals(warnings, []);
+  assertEquals(warnings.messages, []);
 });
 
 Deno.test("ZooKeeperLock keeps session and places when it reconnects with more watches than fit in a request", async () => {

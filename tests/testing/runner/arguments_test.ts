@@ -31,17 +31,16 @@ Deno.test("readArguments() returns undefined for --help", async () => {
 });
 
 Deno.test("readArguments() rejects unknown strategies, options and files", async () => {
-  for (
-    const args of [
-      ["--only", "postgres"],
-      ["--onyl", "redis"],
-      ["no/such_test.ts"],
-      ["--stress", "heat"],
-      ["--seed", "x"],
-      ["--jobs", ""],
-    ]
-  ) {
-    assert(await assertRejects(() => readArguments(args, ROOT)) instanceof Error);
+  const bad: [args: string[], message: string][] = [
+    [["--only", "postgres"], 'Unknown strategy "postgres"'],
+    [["--onyl", "redis"], "Unknown option '--onyl'"],
+    [["no/such_test.ts"], 'Cannot find the test file or folder "no/such_test.ts"'],
+    [["--stress", "heat"], 'Unknown stress "heat"'],
+    [["--seed", "x"], 'Cannot use "x" for --seed'],
+    [["--jobs", ""], 'Cannot use "" for --jobs'],
+  ];
+  for (const [args, message] of bad) {
+    await assertRejects(() => readArguments(args, ROOT), Error, message);
   }
 });
 
