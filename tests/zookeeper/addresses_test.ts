@@ -200,7 +200,7 @@ Deno.test("ZooKeeperLock.acquire() names what each of several servers answered",
   const unreadable = `127.0.0.1:${other.addr.port}`;
   const other6 = `[::1]:${closedPort()}`;
   await using locks = new ZooKeeperLock(`${refused},${unreadable},${other6}`, {
-    unavailableAfterMs: 1_000,
+    unavailableAfterMs: scaled(1_000),
   });
   const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
   for (

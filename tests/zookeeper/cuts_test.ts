@@ -8,8 +8,9 @@ import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
-/** How often each worker enters the critical section. */
+/** How often each worker enters the critical section, or more often until there were enough cuts. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 4;
+const LEAST_CUTS = 11;
 const SESSIONS = 4;
 const WORKERS = 3;
 
@@ -31,7 +32,7 @@ Deno.test("ZooKeeperLock keeps all leases and serves all waiters when connection
       disposeTimeoutMs: CONDITION_BOUND_MS,
     });
     const worker = async () => {
-      for (let i = 0; i < ROUNDS; i++) {
+      for (let i = 0; i < ROUNDS || cuts < LEAST_CUTS; i++) {
         const lease = await locks.acquire("n");
         assertEquals(++inside, 1);
         entered++;
@@ -54,12 +55,11 @@ Deno.test("ZooKeeperLock keeps all leases and serves all waiters when connection
   const sessions = Array.from({ length: SESSIONS }, session);
   const total = SESSIONS * WORKERS * ROUNDS;
   try {
-    while (entered < total) await Promise.race([pause(20), ...sessions]);
+    while (entered < total || cuts < LEAST_CUTS) await Promise.race([pause(20), ...sessions]);
   } finally {
     isOver = true;
   }
   await Promise.all(sessions);
-  assertEquals(entered, total);
-  assert(cuts > 10, `${cuts} cuts`);
+  assert(entered >= total, `${entered} of ${total}`);
   await nothingLeft(server);
 });

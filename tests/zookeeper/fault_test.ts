@@ -172,7 +172,7 @@ Deno.test("ZooKeeperLock.acquire() rejects, and says why, when the server is non
     }
   })();
   await using locks = new ZooKeeperLock(`127.0.0.1:${listener.addr.port}`, {
-    unavailableAfterMs: 500,
+    unavailableAfterMs: scaled(500),
   });
   const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
   assert(message.includes('it answered "220 mail.example.com ESMTP"). Is it a ZooKeeper'), message);

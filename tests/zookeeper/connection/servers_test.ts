@@ -219,11 +219,11 @@ Deno.test("The transport names the last failure of each server, also while it tr
     listServers: () => Promise.resolve(servers),
   });
   // In the first round, the silent server is also asked who it is.
-  await waitUntil("the first round is over", () => attempts === 3, CONDITION_BOUND_MS);
+  await waitUntil("the first round is over", () => attempts >= 3, CONDITION_BOUND_MS);
   await waitUntil("two more rounds are over", () => {
     const text = String(transport.connectError);
     for (const { port } of servers) assertStringIncludes(text, String(port));
-    return attempts === 5;
+    return attempts >= 5;
   }, CONDITION_BOUND_MS);
   transport.destroy();
   silent.close();
