@@ -52,10 +52,13 @@ Deno.test("the numbers of the decisions have no gaps but those that the index ex
 });
 
 Deno.test("a status that names another decision links to it", () => {
+  let links = 0;
   for (const { file } of decisions()) {
     const status = read(file).split("\n\n")[1]!;
     for (const [, path = ""] of status.matchAll(/\]\((\d{4}-[^)#]+)\)/g)) {
       assert(Deno.statSync(new URL(path, FOLDER)).isFile, `${file}: ${path}`);
+      links++;
     }
   }
+  assert(links > 20, `${links} links`);
 });

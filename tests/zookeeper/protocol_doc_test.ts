@@ -15,8 +15,11 @@ Deno.test("docs/zookeeper-protocol.md names existing tests, and every test of th
     assert(sources.some((source) => source.includes(test!)), `${file}.ts has no test "${test}"`);
   }
   // Every test in these files is about a row of the matrix, and so must be named there.
-  for (const path of paths.filter((path) => /\/(?:matrix\w*|permissions)_test\.ts$/.test(path))) {
-    const titles = (await Deno.readTextFile(path)).matchAll(/Deno\.test\("([^"]+)"/g);
+  const files = paths.filter((path) => /\/(?:matrix\w*|permissions)_test\.ts$/.test(path));
+  assert(files.length > 2, `${files.length} files`);
+  for (const path of files) {
+    const titles = [...(await Deno.readTextFile(path)).matchAll(/Deno\.test\("([^"]+)"/g)];
+    assert(titles.length > 0, `${path} has no tests`);
     for (const [, title] of titles) {
       assert(text.includes(`"${title}"`), `the matrix lacks "${title}" of ${path}`);
     }
