@@ -101,7 +101,7 @@ async function strikeOne(
     await using rival = new RedisLock(direct.client, options);
     // As in a running service: connected, scripts loaded, the server's clock known.
     await warmUp(lock, proxy);
-    const warm = await lock.acquire("warm-up");
+    const warm = await lock.acquire("warm-up", { ttlMs: LONG_TTL_MS });
     await warm.renew();
     await lock.query("warm-up");
     await warm.release();

@@ -13,7 +13,7 @@ import { playOnWire } from "../../testing/redis/wire_stage.ts";
 import { onlyFencesLeft } from "../../testing/redis/traces.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { ENDING_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
+import { FAULT_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const SHARED = { mode: "shared" } as const;
 const KEYS = lockKeys("lock:", "n");
@@ -91,7 +91,7 @@ Deno.test("RedisLock.acquire() with a limit gets the place of a crashed holder t
     };
     const crashed = [
       "crashed#0123456789abcdef",
-      String(ENDING_TTL_MS),
+      String(FAULT_TTL_MS),
       "0",
       "try",
       "nobody 0 0",
