@@ -10,13 +10,14 @@ Deno.test("linesOf() resolves a pending next() with null when it is cancelled", 
   const child = spawnProcess(["sh", "-c", "echo one; sleep 60 & echo $!"], { stdout: "pipe" });
   const lines = linesOf(child.stdout!);
   assertEquals(await lines.next(), "one");
+  using stack = new DisposableStack();
   const grandchild = Number(await lines.next());
+  stack.defer(() => process.kill(grandchild, "SIGKILL"));
   const pending = lines.next();
   await child.ended;
   await lines.cancel();
   await lines.cancel();
   assertEquals(await pending, null);
-  process.kill(grandchild, "SIGKILL");
 });
 
 Deno.test("linesOf() decodes a character that is split between two chunks", async () => {
