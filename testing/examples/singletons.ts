@@ -113,5 +113,7 @@ export async function refilledOnce(place: Place): Promise<void> {
     }));
     return refills() > 1;
   });
+  // What a process prints may come later than its reports.
+  await waitUntil("each refill is said", () => refills() >= reports.size);
   assertEquals(reports.size, refills(), "all requests got the report of a refill");
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { bounded, waitUntil } from "../servers/wait.ts";
 import { scaled } from "../time.ts";
 import type { Stage, Step } from "./stage.ts";
@@ -50,7 +50,7 @@ async function outage(stage: Stage): Promise<void> {
 async function nothingIsLeft({ a, b, place }: Stage): Promise<void> {
   const { redis } = place;
   await waitUntil("no lock is left", async () => (await place.residue()).length === 0);
-  if (redis) await assertConnections(redis.command, { most: 5, channels: 2 });
+  if (redis) await connectionsLeft(redis.command, { most: 5, channels: 2 });
   const codes = await bounded("the end of the servers", END_BOUND_MS, async (signal) => {
     const late = new Promise<never>((_, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason));
@@ -59,15 +59,20 @@ async function nothingIsLeft({ a, b, place }: Stage): Promise<void> {
   });
   assertEquals(codes, [0, 0]);
   assertEquals(await place.residue(), []);
-  if (redis) await assertConnections(redis.command, { most: 1, channels: 0 });
+  if (redis) await connectionsLeft(redis.command, { most: 1, channels: 0 });
 }
 
-async function assertConnections(
+/** Waits until no more are left: Redis learns only a moment later that a process has ended. */
+async function connectionsLeft(
   command: (...args: string[]) => Promise<unknown>,
   { most, channels }: { readonly most: number; readonly channels: number },
 ): Promise<void> {
-  const clients = String(await command("CLIENT", "LIST")).trim().split("\n");
-  assert(clients.length <= most, clients.join("\n"));
-  const listened = await command("PUBSUB", "CHANNELS") as string[];
-  assert(listened.length <= channels, listened.join("\n"));
+  let [clients, listened]: string[][] = [[], []];
+  await waitUntil(`${most} connections and ${channels} channels are left at most`, async () => {
+    clients = String(await command("CLIENT", "LIST")).trim().split("\n");
+    listened = await command("PUBSUB", "CHANNELS") as string[];
+    return clients.length <= most && listened.length <= channels;
+  }).catch((cause) => {
+    throw new Error([...clients!, ...listened!].join("\n"), { cause });
+  });
 }
