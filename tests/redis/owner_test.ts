@@ -11,8 +11,8 @@ import { atOnce, play } from "../../testing/redis/race_stage.ts";
 import { KEPT_TTL_MS, scaled } from "../../testing/time.ts";
 
 const OWNER = { ownerId: "job-7" };
-/** Shorter than a sixth of the TTL, after which the renewal would be sent again. */
-const MAX_HOLD_MS = scaled(500);
+/** Shorter than a sixth of the TTL and than 2 s, after which the renewal would be sent again. */
+const MAX_HOLD_MS = scaled(300);
 
 Deno.test("Lease.release() that is retried keeps a later lease of the same owner id", () =>
   play(async ({ lock, gates }) => {
