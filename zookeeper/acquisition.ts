@@ -365,16 +365,19 @@ export class Acquisition implements LeaseActions, ChangeListener {
   // The end: our znode is deleted.
 
   release(): Promise<ReleaseAnswer> {
+    const isFirst = this.#lease !== null;
     this.#cancelFirstWatch?.();
     this.#heldZnode!.session.unlisten(this);
     this.#lease = null;
     // A second attempt waits for the first: its delete may be behind many requests, or it waits for a connection.
-    return this.#releasing ??= this.#release(this.#heldZnode!);
+    return this.#releasing ??= this.#release(this.#heldZnode!, isFirst);
   }
 
-  async #release(znode: OwnZnode): Promise<ReleaseAnswer> {
+  async #release(znode: OwnZnode, isFirst: boolean): Promise<ReleaseAnswer> {
+    // The first one leaves the queue at once. The engine pauses before the next one, but nothing may follow the wait
+    // for a connection: that may be lost again sooner than any pause ends.
+    if (!isFirst && !await this.#reconnected()) return { state: "unknown", cause: undefined };
     const answer = await this.#delete(znode);
-    if (answer.state === "unknown") await this.#reconnected();
     // Once our znode is deleted, nothing is sent again, even if the answer came after the first attempt was over.
     if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
     return answer;
@@ -401,9 +404,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {
       while ((await deleting).state === "unknown") {
-        await this.#reconnected();
         await pause(this.#clock, RETRY_MS, stopped);
-        if (stopped.aborted) return;
+        if (!await this.#reconnected()) return;
         deleting = this.#delete(znode);
       }
     });
@@ -412,10 +414,13 @@ export class Acquisition implements LeaseActions, ChangeListener {
   /**
    * Waits until a delete can be sent again: thousands of calls that try again and again without a connection
    * would keep the process busy. If the latest session is over, the delete opens the next one.
+   *
+   * @returns Whether it may be sent: not when the engine is closed.
    */
-  async #reconnected(): Promise<void> {
+  async #reconnected(): Promise<boolean> {
     const { engine: { stopped }, sessions } = this.#context;
     await abortable(sessions.latest!.reconnected(), stopped).catch(() => {});
+    return !stopped.aborted;
   }
 }
 

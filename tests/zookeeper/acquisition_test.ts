@@ -823,6 +823,25 @@ Deno.test("Acquisition that has given up in an outage deletes its znode when the
   assertEquals(deletes(), before + 1);
 });
 
+Deno.test("Acquisition deletes its znode as soon as the connection is back, however soon it is lost again", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const holder = a.call();
+  await holder.lease;
+  const waiter = a.call();
+  await settle();
+  a.transport.become("suspended");
+  await waiter.giveUp();
+  const released = holder.release();
+  await a.pass(2_000);
+  a.transport.become("connected");
+  await settle(); // and no time passes
+  a.transport.become("suspended");
+  assert(!tree.znodes.has(waiter.path), "the waiter's is left");
+  assert(!tree.znodes.has(holder.path), "the holder's is left");
+  assertEquals(await released, true);
+});
+
 Deno.test("Acquisition that has given up deletes its znode when the next session has a connection, not before", async () => {
   const tree = newTree();
   const [a, b] = await open(tree, 2);
