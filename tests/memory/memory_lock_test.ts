@@ -99,3 +99,15 @@ for (const what of ["lease", "set"] as const) {
     assertEquals(await within("the process ends", child.ended), 0);
   });
 }
+
+Deno.test("MemoryLock.query() lists 64 waiters unless it is told otherwise", async () => {
+  await using lock = new MemoryLock();
+  await using _held = await lock.acquire("n");
+  const stop = new AbortController();
+  const calls = Array.from({ length: 70 }, () => lock.acquire("n", { signal: stop.signal }));
+  const ended = Promise.allSettled(calls);
+  const { waiters, waiterCount } = await lock.query("n");
+  assertEquals([waiters.length, waiterCount], [64, 70]);
+  stop.abort();
+  await ended;
+});

@@ -53,3 +53,34 @@ Deno.test("Inbox keeps a subscription for as long as its connection lasts", asyn
   await inbox.close();
   assertEquals([attempts[0]!.aborted, inbox.listens], [true, false]);
 });
+
+Deno.test("Inbox that Redis refuses for good tries again later and later, a minute at most, and soon after a success", async () => {
+  const { client } = silentPort();
+  let attempts = 0;
+  let isAllowed = false;
+  client.subscribe = (_channel, _onMessage, onSubscribed) => {
+    attempts++;
+    if (isAllowed) onSubscribed();
+    return Promise.reject(new Error("NOPERM no right to the channel"));
+  };
+  const { clock, inbox } = open(client);
+  /** Opens it every 10 ms until there is another attempt. Returns when that was. */
+  const next = async () => {
+    const before = attempts;
+    const startMs = clock.now();
+    while (attempts === before && clock.now() < startMs + 100_000) {
+      await clock.pass(10);
+      inbox.open();
+    }
+    return clock.now() - startMs;
+  };
+  await clock.pass(0);
+  const pausesMs: number[] = [];
+  for (let i = 0; i < 9; i++) pausesMs.push(await next());
+  assertEquals(pausesMs, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+  isAllowed = true;
+  await next();
+  isAllowed = false;
+  assertEquals([await next(), await next()], [500, 1_000]);
+  await inbox.close();
+});

@@ -1,6 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { ConnectError, type FailedAttempt } from "../../../zookeeper/connection/connect_error.ts";
-import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
+import {
+  classifyFailure,
+  refusalOf,
+  ZooKeeperError,
+} from "../../../zookeeper/connection/failures.ts";
 
 const REFUSED = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const FAILED: FailedAttempt = {
@@ -82,4 +86,24 @@ Deno.test("classifyFailure() returns restart when the caller must start over", (
 
 Deno.test("classifyFailure() returns foreign for an error that is not ZooKeeper's", () => {
   assertEquals(classifyFailure(new Error("a bug")).kind, "foreign");
+});
+
+Deno.test("refusalOf() knows the codes of the servers that it treats in different ways", () => {
+  const codes = {
+    [-101]: "NO_NODE",
+    [-102]: "NO_AUTH",
+    [-110]: "NODE_EXISTS",
+    [-111]: "NOT_EMPTY",
+    [-112]: "SESSION_OVER",
+    [-115]: "AUTH_FAILED",
+    [-118]: "CONNECTION_LOSS", // the session has moved
+    [-119]: "READ_ONLY",
+    [-125]: "QUOTA_EXCEEDED",
+    [-127]: "THROTTLED",
+    [-8]: "REFUSED",
+  };
+  for (const [code, name] of Object.entries(codes)) {
+    const error = refusalOf(Number(code));
+    assertEquals([error.code, error.message.includes(`(${code})`)], [name, true]);
+  }
 });
