@@ -21,18 +21,21 @@ const WRITE = `insert into fenced (key, value, fence) values (?, ?, ?)
 on conflict (key) do update set value = excluded.value, fence = excluded.fence
 where fence <= excluded.fence`;
 
+const RAISE = `insert into fenced (key, value, fence) values (?, '', ?)
+on conflict (key) do update set fence = excluded.fence where fence <= excluded.fence`;
+
 const READ = `select value, fence from fenced where key = ?`;
 
-/** A stored value with its token. */
+/** A stored value with its token. Empty if the fence was raised before anything was written. */
 export interface FencedValue {
   readonly value: string;
-  /** The token of the lease that wrote it. */
+  /** The greatest token that has written, or raised the fence. */
   readonly fence: bigint;
 }
 
 /**
- * Values in an SQLite file, which any number of processes may open. A write is refused after one with a
- * greater token, from any process.
+ * Values in an SQLite file, which any number of processes may open. A write is refused after a write or a
+ * raised fence with a greater token, from any process.
  *
  * @example
  * ```ts
@@ -51,6 +54,7 @@ export interface FencedValue {
 export class FencedStore {
   readonly #database: DatabaseSync;
   readonly #write: StatementSync;
+  readonly #raise: StatementSync;
   readonly #read: StatementSync;
 
   /**
@@ -62,22 +66,32 @@ export class FencedStore {
     this.#database = new DatabaseSync(path, { timeout: BUSY_MS });
     setUp(this.#database);
     this.#write = this.#database.prepare(WRITE);
+    this.#raise = this.#database.prepare(RAISE);
     this.#read = this.#database.prepare(READ);
     this.#read.setReadBigInts(true);
   }
 
   /**
-   * Writes the value, unless a later lease has written under this key.
+   * Writes the value, unless a later lease has written or raised the fence under this key.
    *
    * @param fence The fencing token of the lease, below 2⁶³.
    * @returns Whether it was written.
    * @throws {RangeError} If the token is negative or too large.
    */
   write(key: string, value: string, fence: bigint): boolean {
-    if (fence < 0n || fence >= 2n ** 63n) {
-      throw new RangeError(`Cannot store the fencing token ${fence}: it must fit into 63 bits`);
-    }
-    return this.#write.run(key, value, fence).changes === 1;
+    return this.#write.run(key, value, checked(fence)).changes === 1;
+  }
+
+  /**
+   * From now on refuses the writes of earlier leases. Call it before `read()` if what you write depends on
+   * what you have read: an earlier lease could otherwise write in between.
+   *
+   * @param fence The fencing token of the lease, below 2⁶³.
+   * @returns Whether it was raised: false after a later lease.
+   * @throws {RangeError} If the token is negative or too large.
+   */
+  raise(key: string, fence: bigint): boolean {
+    return this.#raise.run(key, checked(fence)).changes === 1;
   }
 
   /** The last value written under the key; null if there is none. */
@@ -90,6 +104,11 @@ export class FencedStore {
   [Symbol.dispose](): void {
     this.#database.close();
   }
+}
+
+function checked(fence: bigint): bigint {
+  if (fence >= 0n && fence < 2n ** 63n) return fence;
+  throw new RangeError(`Cannot store the fencing token ${fence}: it must fit into 63 bits`);
 }
 
 /**

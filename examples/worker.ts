@@ -29,7 +29,8 @@ export async function workUnderLock(locks: DistributedLock, job: Job, say: Say):
 
     // A process can be suspended without noticing, so check the lease right before the write …
     lease.throwIfLost();
-    // … and as it can be suspended even between these two lines, the account checks the fencing token.
+    // … and as it can be suspended even between these two lines, the account refuses its token once a later
+    // holder has written. (A database should refuse it before the later holder reads: docs/fencing.md.)
     await writeFenced(job.accountFile, deposit(account, job.worker), lease.fencingToken);
     say({ event: "finished", round, atMs: nowMs() });
   }

@@ -71,16 +71,19 @@ export async function openShop(): Promise<Shop> {
     locks,
     port: Number(values.port),
     closing,
-    async ship(order, { signal, fencingToken }) {
+    async ship(order, lease) {
+      const { signal, fencingToken } = lease;
       const key = `orders:${order}`;
+      const late = { status: 409, body: { order, state: "somebody else was later" } } as const;
+      // Before the read: an earlier holder that was frozen must not write after it.
+      if (!store.raise(key, fencingToken)) return late;
       if (store.read(key)?.value === "shipped") {
         return { status: 200, body: { order, state: "shipped before" } };
       }
       await pause(Number(values["work-ms"]), undefined, { signal }); // throws if the lease is lost
-      // If the process was frozen and a later holder has written, the token is stale: nothing is written.
-      if (!store.write(key, "shipped", fencingToken)) {
-        return { status: 409, body: { order, state: "somebody else was later" } };
-      }
+      lease.throwIfLost(); // after a freeze, the signal may not have aborted yet
+      // The process can be frozen even between these two lines: then the store refuses its token.
+      if (!store.write(key, "shipped", fencingToken)) return late;
       console.log(`shipped ${order} under token ${fencingToken}`);
       return { status: 201, body: { order, state: "shipped" } };
     },

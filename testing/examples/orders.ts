@@ -5,6 +5,9 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { FencedStore } from "../../examples/fenced_store.ts";
+import { openLock } from "../../open/mod.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { scaled } from "../time.ts";
 import { type Place, type Program, startProgram } from "./programs.ts";
 
 const REQUESTS = 30;
@@ -69,6 +72,38 @@ export async function orderOnce(framework: string, place: Place): Promise<void> 
   for (const program of programs) program.kill("SIGTERM");
   assertEquals(await Promise.all(programs.map(({ ended }) => ended)), [0, 0]);
   assertEquals(["42", "43", "44", "45"].map((order) => shipments(programs, order)), [1, 1, 1, 0]);
+}
+
+/**
+ * Freezes a process while it ships an order, until another one that got the lock meanwhile is in the middle
+ * of its own shipment; fails unless the order is shipped once.
+ */
+export async function orderOnceAfterFreeze(framework: string, place: Place): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const options = ["--port", "0", "--work-ms", String(scaled(500))];
+  const programs = [0, 1].map(() =>
+    stack.use(startProgram(`web/${framework}.ts`, place, ...options))
+  );
+  const urls = await Promise.all(programs.map((program) => program.saying("Listening on ")));
+  const locks = stack.use(await openLock(place.env.HOLDFAST_URL!));
+  const holder = async () => (await locks.query("orders:42")).holders[0]?.fencingToken ?? 0n;
+
+  const first = post(urls[0]!, "42");
+  first.catch(() => {}); // reported below, unless this fails before
+  await waitUntil("the first process ships", async () => await holder() > 0n);
+  programs[0]!.kill("SIGSTOP");
+  // As if the freeze lasted longer than the TTL.
+  const passed = await locks.request("orders:42", { steal: true }, (lease) => lease.fencingToken);
+  const second = post(urls[1]!, "42");
+  // If the first process had shipped before it was frozen, this one answers without a shipment.
+  const answered = second.then(() => true, () => true);
+  await waitUntil(
+    "the second process ships",
+    async () => await holder() > passed || await Promise.race([answered, false]),
+  );
+  programs[0]!.kill("SIGCONT");
+  await Promise.all([first, second]);
+  assertEquals(shipments(programs, "42"), 1);
 }
 
 /** The frameworks of the order endpoints. */

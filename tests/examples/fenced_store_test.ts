@@ -27,6 +27,21 @@ Deno.test("FencedStore.write() refuses the token of an earlier lease, separately
   assertEquals(store.read("b"), { value: "other", fence: 1n });
 });
 
+Deno.test("FencedStore.raise() makes write() refuse earlier leases, and keeps the value", async () => {
+  await using folder = await openFolder();
+  using store = new FencedStore(folder.path);
+  assert(store.raise("new", 2n));
+  assertEquals(store.read("new"), { value: "", fence: 2n });
+  assert(!store.write("new", "late", 1n));
+  assert(store.write("new", "first", 2n));
+  assert(store.raise("new", 2n));
+  assert(store.raise("new", 3n));
+  assert(!store.raise("new", 2n));
+  assert(!store.write("new", "late", 2n));
+  assertEquals(store.read("new"), { value: "first", fence: 3n });
+  assertThrows(() => store.raise("new", 2n ** 63n), RangeError, "63 bits");
+});
+
 Deno.test("FencedStore.write() takes tokens of up to 63 bits and throws for larger ones", async () => {
   await using folder = await openFolder();
   using store = new FencedStore(folder.path);

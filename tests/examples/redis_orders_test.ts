@@ -1,5 +1,5 @@
 /** The order endpoints of the examples, with locks on Redis. */
-import { ENDPOINTS, orderOnce } from "../../testing/examples/orders.ts";
+import { ENDPOINTS, orderOnce, orderOnceAfterFreeze } from "../../testing/examples/orders.ts";
 import { redisPlace } from "../../testing/examples/programs.ts";
 
 for (const framework of ENDPOINTS) {
@@ -8,3 +8,8 @@ for (const framework of ENDPOINTS) {
     await orderOnce(framework, place);
   });
 }
+
+Deno.test("examples/web/shop.ts ships an order once when the lock passed on while its holder was frozen", async () => {
+  await using place = await redisPlace();
+  await orderOnceAfterFreeze("fetch", place);
+});
