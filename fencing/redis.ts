@@ -35,7 +35,7 @@ const STALE = 0;
  * const late = () => fenced.run("orders:42", 6n, ["SET", "orders:42:state", "lost"]);
  * await assertRejects(late, StaleTokenError);
  * assertEquals(await client.get("orders:42:state"), "shipped");
- * await client.quit();
+ * client.disconnect();
  * ```
  */
 export class FencedRedis implements FenceStore {
@@ -199,7 +199,7 @@ const FENCED_REDIS_OPTIONS = {
  *   });
  * }
  * assertEquals(await client.get("orders:42:state"), "shipped");
- * await client.close();
+ * client.destroy();
  * ```
  */
 export function fencedRedis(

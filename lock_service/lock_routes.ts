@@ -63,7 +63,7 @@ const BODY_HEADERS = ["content-length", "transfer-encoding", "content-type"];
  *
  * await app.close();
  * await lock[Symbol.asyncDispose]();
- * await client.quit();
+ * client.disconnect();
  * ```
  */
 // deno-lint-ignore require-await -- Fastify expects an async plugin, or one with a callback

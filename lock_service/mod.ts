@@ -31,7 +31,7 @@
  *
  * await app.close();
  * await locks[Symbol.asyncDispose]();
- * await client.quit();
+ * client.disconnect();
  * ```
  *
  * @module

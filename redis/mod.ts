@@ -16,7 +16,7 @@
  *     await fetch("https://example.com/pay", { signal: lease.signal });
  *   });
  * }
- * await client.close();
+ * client.destroy();
  * ```
  *
  * @module

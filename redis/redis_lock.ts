@@ -108,7 +108,7 @@ const CLOSE_MS = 100;
  *   await using lease = await locks.acquire("orders:42", { waitMs: 5_000 });
  *   lease.throwIfLost();
  * }
- * await client.close();
+ * client.destroy();
  * ```
  */
 export class RedisLock implements AttachableLock, ListableLock {

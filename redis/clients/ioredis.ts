@@ -106,7 +106,7 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  *   await using locks = new RedisLock(ioredis(client));
  *   assertEquals(await locks.request("orders:42", () => "done"), "done");
  * }
- * await client.quit();
+ * client.disconnect();
  * ```
  *
  * @example Redis Sentinel
@@ -140,7 +140,7 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  *   await using locks = new RedisLock(ioredis(cluster));
  *   assertEquals(await locks.request("orders:42", () => "done"), "done");
  * }
- * await cluster.quit();
+ * cluster.disconnect();
  * ```
  */
 export function ioredis(client: IoredisClient | IoredisCluster): RedisClient {

@@ -70,7 +70,7 @@ const adapters = new WeakMap<Adaptable, RedisClient>();
  *   await using locks = new RedisLock(nodeRedis(client));
  *   assertEquals(await locks.request("orders:42", () => "done"), "done");
  * }
- * await client.close();
+ * client.destroy();
  * ```
  *
  * @example Redis Sentinel
@@ -89,7 +89,7 @@ const adapters = new WeakMap<Adaptable, RedisClient>();
  *   await using lease = await locks.acquire("orders:42");
  *   lease.throwIfLost();
  * }
- * await client.close();
+ * await client.destroy();
  * ```
  *
  * @example Redis Cluster
@@ -105,7 +105,7 @@ const adapters = new WeakMap<Adaptable, RedisClient>();
  *   await using locks = new RedisLock(nodeRedis(cluster));
  *   assertEquals(await locks.request("orders:42", () => "done"), "done");
  * }
- * await cluster.close();
+ * cluster.destroy();
  * ```
  */
 export function nodeRedis(
