@@ -5,9 +5,10 @@
 #     examples/lock_service.sh nightly-backup ./backup.sh
 #
 # The command finds the fencing token in FENCING_TOKEN: the systems it writes to should refuse smaller
-# tokens. The command is stopped when the lease is lost. The script exits with 75 if somebody else still
-# holds the lock after LOCK_WAIT_MS (5000 ms by default), or if the service asks for fewer requests. LOCK_TTL_MS is 15000 by default: with less, a
-# server that stops answering may be noticed only after the lease has expired.
+# tokens. The command is stopped when the lease is lost, and the script exits with 70. It exits with 75 if
+# somebody else still holds the lock after LOCK_WAIT_MS (5000 ms by default), or if the service asks for
+# fewer requests. LOCK_TTL_MS is 15000 by default: with less, a server that stops answering may be noticed
+# only after the lease has expired.
 set -eu
 : "${LOCK_URL:?}" "${LOCK_TOKEN:?}"
 ttl_ms=${LOCK_TTL_MS:-15000} wait_ms=${LOCK_WAIT_MS:-5000}
@@ -24,13 +25,18 @@ ask() {
     -H "Authorization: Bearer $LOCK_TOKEN" -H 'Content-Type: application/json' || echo 000
 }
 status() { printf '%s\n' "$1" | tail -n 1; }
-now_s() { date +%s; }
+# A clock that nobody sets, where the system has one (Linux): a wall clock that is set back stops the renewals.
+now_s() { cut -d . -f 1 /proc/uptime 2>/dev/null || date +%s; }
 
 # If the release gets no answer, the lock becomes free when its TTL is over.
 finish() {
   trap - EXIT
-  if [ -n "$command" ]; then # never release while the command runs
+  if [ -n "$command" ]; then # keep the lock while the command stops, however long that takes
     kill "$command" 2>/dev/null || true
+    while kill -0 "$command" 2>/dev/null; do
+      sleep "${LOCK_RENEW_S:-1}"
+      ask PATCH "{\"ttlMs\":$ttl_ms}" >/dev/null
+    done
     wait "$command" || true
   fi
   ask DELETE >/dev/null
@@ -75,5 +81,7 @@ while kill -0 "$command" 2>/dev/null; do
 done
 code=0
 wait "$command" || code=$?
-command=''
+trap - EXIT
+answer=$(ask DELETE)
+[ "$(status "$answer")" != 404 ] || { echo "lost the lock '$key' while the command ran: $answer" >&2; code=70; }
 exit "$code"

@@ -6,7 +6,7 @@ import { linesOf } from "../../testing/processes/child.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { KEPT_TTL_MS } from "../../testing/time.ts";
+import { KEPT_TTL_MS, RENEWED_TTL_MS } from "../../testing/time.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 const SCRIPT = fileURLToPath(new URL("lock_service.sh", EXAMPLES));
@@ -59,6 +59,8 @@ function script(
     stderr: "piped",
   }).spawn();
 }
+
+const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
 
 async function resultOf(child: Deno.ChildProcess): Promise<{ code: number; text: string }> {
   const { code, stdout, stderr } = await child.output();
@@ -122,6 +124,68 @@ Deno.test({
     assertEquals([asked.status, asked.headers.get("www-authenticate")], [401, "Bearer"]);
     place.child.kill("SIGTERM");
     assertEquals(await place.ended, 0);
+  },
+});
+
+/** Waits until the lease is prolonged; fails if it ends before. */
+async function renewed(url: string): Promise<void> {
+  let lastMs = Infinity;
+  await waitUntil("the lease is renewed", async () => {
+    const { body } = await call(url, "GET", "/lock/nightly%2Fbackup", { as: TOKEN });
+    assert(body.held, "the lease has ended");
+    const remainingMs: number = body.remainingMs;
+    const isRenewed = remainingMs > lastMs;
+    lastMs = remainingMs;
+    return isRenewed;
+  });
+}
+
+Deno.test({
+  name:
+    "examples/lock_service.sh renews while its command stops, and when the wall clock was set back" +
+    note,
+  ignore: !curl,
+  async fn() {
+    await using place = await open();
+    const { url } = place;
+    const dir = await Deno.makeTempDir();
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => Deno.remove(dir, { recursive: true }));
+    const date = `#!/bin/sh\necho $(($(/bin/date +%s) - $(cat ${dir}/back)))\n`;
+    await Deno.writeTextFile(`${dir}/date`, date, { mode: 0o755 });
+    await Deno.writeTextFile(`${dir}/back`, "0");
+    const env = { PATH: `${dir}:${Deno.env.get("PATH")}`, LOCK_TTL_MS: String(RENEWED_TTL_MS) };
+    const slow = `trap "while [ ! -e ${dir}/end ]; do sleep 0.05; done; exit" TERM
+      echo x > ${dir}/started; while :; do sleep 0.05; done`;
+    const child = script(url, ["sh", "-c", slow], env);
+    await waitUntil("the command runs", () => exists(`${dir}/started`));
+    await Deno.writeTextFile(`${dir}/back`, "100");
+    await renewed(url);
+    child.kill("SIGTERM");
+    await renewed(url);
+    await Deno.writeTextFile(`${dir}/end`, "");
+    assertEquals((await resultOf(child)).code, 143);
+    const { body } = await call(url, "GET", "/lock/nightly%2Fbackup", { as: TOKEN });
+    assertEquals(body.held, false);
+  },
+});
+
+Deno.test({
+  name: "examples/lock_service.sh fails when the lock was lost right before its command ended" +
+    note,
+  ignore: !curl,
+  async fn() {
+    await using place = await open();
+    const dir = await Deno.makeTempDir();
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => Deno.remove(dir, { recursive: true }));
+    const work = `echo x > ${dir}/started; while [ ! -e ${dir}/end ]; do sleep 0.05; done`;
+    const child = script(place.url, ["sh", "-c", work]); // with 15 s, no renewal is due
+    await waitUntil("the command runs", () => exists(`${dir}/started`));
+    await place.redis.command("DEL", "lock-service:nightly/backup");
+    await Deno.writeTextFile(`${dir}/end`, "");
+    const { code, text } = await resultOf(child);
+    assertEquals([code, text.includes("lost the lock")], [70, true], text);
   },
 });
 
