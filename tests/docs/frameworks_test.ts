@@ -1,7 +1,12 @@
 /**
  * The table of versions in `docs/frameworks.md` is what the npm package allows, and what the tests import.
+ * Its first program does not take a refused shipment for a success.
  */
 import { assert, assertEquals } from "@std/assert";
+import { freePort } from "../../testing/servers/ports.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { documentedSnippets } from "../../tools/docs/snippets.ts";
+import { userImports } from "../../tools/import_map.ts";
 import { PEERS } from "../../tools/npm/project.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -36,4 +41,36 @@ Deno.test("docs/frameworks.md names the major versions that the npm package allo
     return peer !== `>=${versions[0]}`;
   });
   assertEquals(wrong, []);
+});
+
+Deno.test("docs/frameworks.md: the first program answers with an error when the shipment is refused", async () => {
+  const { code } = documentedSnippets().find(({ file }) => file.endsWith("frameworks.md"))!;
+  await using refusing = Deno.serve(
+    { port: 0, onListen() {} },
+    () => new Response("", { status: 500 }),
+  );
+  await using stack = new AsyncDisposableStack();
+  const script = await Deno.makeTempFile({ suffix: ".js" });
+  stack.defer(() => Deno.remove(script));
+  const port = freePort();
+  const origin = `http://127.0.0.1:${refusing.addr.port}`;
+  const placed = code.replace("https://example.com", origin).replace("port: 8080", `port: ${port}`);
+  await Deno.writeTextFile(script, placed);
+  const map = encodeURIComponent(JSON.stringify({ imports: await userImports() }));
+  const args = ["run", "-A", "-q", `--import-map=data:application/json,${map}`, script];
+  const env = { XDG_RUNTIME_DIR: await Deno.makeTempDir() };
+  stack.defer(() => Deno.remove(env.XDG_RUNTIME_DIR, { recursive: true }));
+  const child = new Deno.Command(Deno.execPath(), { args, env, stderr: "null" })
+    .spawn();
+  stack.defer(async () => {
+    child.kill("SIGKILL");
+    await child.status;
+  });
+  let response: Response | undefined;
+  await waitUntil("it answers", async () => {
+    const post = fetch(`http://127.0.0.1:${port}/orders/42`, { method: "POST" });
+    response = await post.catch(() => undefined); // it does not listen yet
+    return response !== undefined;
+  });
+  assertEquals([response!.status, (await response!.text()).includes("shipped")], [500, false]);
 });
