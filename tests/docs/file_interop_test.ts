@@ -1,9 +1,13 @@
 /**
- * The shell script of `docs/files.md`: it and `FileLock` exclude each other.
+ * The shell script of `docs/files.md`: it and `FileLock` exclude each other. Its program that runs a command
+ * under a lock keeps it until the command has ended.
  */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { FileLock } from "../../file/mod.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
+import { spawnProcess } from "../../testing/runtime/processes.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { userImports } from "../../tools/import_map.ts";
 import { blocksIn } from "../../tools/docs/snippets.ts";
 
 const PAGE = "docs/files.md";
@@ -36,4 +40,39 @@ Deno.test({
     await lease.release();
     assertEquals(await run(), 0);
   },
+});
+
+Deno.test("with_lock.js of docs/files.md keeps the lock after SIGINT and SIGHUP, until its command has ended", async () => {
+  await using temp = await temporary();
+  const { dir } = temp;
+  const exists = (name: string) => Deno.stat(`${dir}/${name}`).then(() => true, () => false);
+  const { code } = blocksIn(PAGE, Deno.readTextFileSync(PAGE)).find(({ code }) =>
+    code.includes("with_lock.js")
+  )!;
+  await Deno.writeTextFile(`${dir}/with_lock.js`, code.replace("./locks", `${dir}/locks`));
+  const command = `trap "echo x > ${dir}/told" HUP; echo x > ${dir}/started
+    while [ ! -e ${dir}/end ]; do sleep 0.02; done`;
+  const map = encodeURIComponent(JSON.stringify({ imports: await userImports() }));
+  const program = spawnProcess([
+    ...[Deno.execPath(), "run", "-A", "-q", `--import-map=data:application/json,${map}`],
+    ...[`${dir}/with_lock.js`, "sh", "-c", command],
+  ]);
+  await using stack = new AsyncDisposableStack();
+  stack.defer(async () => {
+    await Deno.writeTextFile(`${dir}/end`, "");
+    await program.ended;
+  });
+  let hasEnded = false;
+  const ended = program.ended.finally(() => hasEnded = true);
+  await waitUntil("the command runs", () => exists("started"));
+  program.kill("SIGINT"); // as Ctrl-C, which reaches the command, too
+  program.kill("SIGHUP");
+  await waitUntil("the command is told", async () => hasEnded || await exists("told"));
+  assert(!hasEnded, "the program waits for its command");
+  const locks = stack.use(new FileLock({ dir: `${dir}/locks` }));
+  assertEquals(await locks.tryAcquire("backup"), null);
+  await Deno.writeTextFile(`${dir}/end`, "");
+  await ended; // Deno takes the signal that it has sent for the cause of the end, so the code differs
+  const lease = await locks.tryAcquire("backup");
+  assert(await lease?.release(), "then the lock is free");
 });
