@@ -108,6 +108,11 @@ test("npx finds the command of the npm package", async () => {
   assertMatch(output, /^Usage: holdfast COMMAND/);
 });
 
+test("the npx line of docs/open.md names the client, which npx does not install otherwise", async () => {
+  const page = await Deno.readTextFile(new URL("../../docs/open.md", import.meta.url));
+  assertMatch(page, /^npx -p @holdfast\/lock -p redis holdfast run --at redis:/m);
+});
+
 test("openLock() of the npm package names the client that is not installed", async () => {
   await using project = await linkedProject();
   const script = await project.copy("open.mjs");
