@@ -2,8 +2,8 @@
  * A cache that only one request refills, even if many requests in many processes find it out of date:
  * `deno run -A examples/web/cache.ts`, then `curl localhost:8000`.
  *
- * The lock only saves work here. So if the lock service is out of reach, each process refills the cache
- * without a lock.
+ * The lock only saves work here. So if the lock service is out of reach, or the lease is lost, each process
+ * refills the cache without a lock.
  *
  * @module
  */
@@ -11,7 +11,7 @@
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { type DistributedLock, LockUnavailableError } from "@holdfast/lock";
+import { type DistributedLock, LeaseLostError, LockUnavailableError } from "@holdfast/lock";
 import { openLock } from "@holdfast/lock/open";
 import { FencedStore } from "../fenced_store.ts";
 
@@ -35,15 +35,20 @@ export async function cached(
   const fresh = read();
   if (fresh !== null) return fresh; // the usual case: no lock needed
   try {
-    return await locks.request(`cache:${key}`, async ({ signal, fencingToken }) => {
+    return await locks.request(`cache:${key}`, async (lease) => {
       const refilled = read(); // another process refilled it while we waited
       if (refilled !== null) return refilled;
-      const body = await make(signal);
-      store.write(key, JSON.stringify({ body, madeMs: Date.now() }), fencingToken);
+      const body = await make(lease.signal).catch((error) => {
+        lease.throwIfLost(); // the reason why its signal has ended the work
+        throw error;
+      });
+      store.write(key, JSON.stringify({ body, madeMs: Date.now() }), lease.fencingToken);
       return body;
     });
   } catch (error) {
-    if (error instanceof LockUnavailableError) return await make();
+    if (error instanceof LockUnavailableError || error instanceof LeaseLostError) {
+      return await make();
+    }
     throw error;
   }
 }
