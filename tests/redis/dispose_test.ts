@@ -109,3 +109,22 @@ for (const name of ["node-redis", "ioredis"] as const) {
     await close();
   });
 }
+
+for (const name of ["node-redis", "ioredis", "deno-redis-like"] as const) {
+  Deno.test(`${name}: RedisClient.subscribe() leaves no connection when its signal aborts while it connects`, async () => {
+    await using server = await startRedis();
+    await using proxy = startProxy(server);
+    const url = `redis://${proxy.hostname}:${proxy.port}`;
+    const { client, close } = await openRedisClient(name, url);
+    await client.send("PING", [], "");
+    for (let turns = 0; turns < 20; turns++) {
+      const end = new AbortController();
+      const ended = client.subscribe!("channel", () => {}, () => {}, end.signal);
+      for (let i = 0; i < turns; i++) await new Promise(setImmediate);
+      end.abort();
+      await within("it ends", ended.catch(() => {}));
+    }
+    await waitUntil("only the client's own connection is left", () => proxy.connections === 1);
+    await close();
+  });
+}

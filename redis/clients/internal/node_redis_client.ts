@@ -59,10 +59,16 @@ export async function subscribe(
   for (const event of ["error", "end"]) {
     subscriber.on(event, () => subscriber.isOpen || ended.resolve());
   }
+  // Before there is a connection, `destroy()` ends nothing: the client goes on, and no longer counts as open.
+  let isConnected = false;
   const close = () => {
-    if (subscriber.isOpen) subscriber.destroy();
+    if (isConnected && subscriber.isOpen) subscriber.destroy();
     ended.resolve(); // the client may close without an event
   };
+  subscriber.on("connect", () => {
+    isConnected = true;
+    if (signal.aborted) close();
+  });
   signal.addEventListener("abort", close);
   try {
     await subscriber.connect();

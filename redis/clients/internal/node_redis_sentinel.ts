@@ -37,8 +37,8 @@ class SentinelAdapter implements RedisClient {
   readonly cluster = false;
   readonly #watch: ConnectionWatch;
   readonly #sentinel: NodeRedisSentinel;
-  /** Aborts when there is another primary. */
-  #replaced = new AbortController();
+  /** Each ends a subscription. */
+  readonly #enders = new Set<() => void>();
   #primary: NodeRedisClient | null = null;
   #finding: Promise<NodeRedisClient> | null = null;
 
@@ -83,8 +83,16 @@ class SentinelAdapter implements RedisClient {
       this.#find().catch(() => {});
       throw new Error("No primary is connected");
     }
-    const ended = AbortSignal.any([signal, this.#replaced.signal]);
-    await subscribe(this.#primary!, channel, onMessage, onSubscribed, ended);
+    const ended = new AbortController();
+    const end = () => ended.abort();
+    this.#enders.add(end);
+    signal.addEventListener("abort", end);
+    try {
+      await subscribe(this.#primary!, channel, onMessage, onSubscribed, ended.signal);
+    } finally {
+      this.#enders.delete(end);
+      signal.removeEventListener("abort", end);
+    }
   };
 
   get #isReady(): boolean {
@@ -118,8 +126,7 @@ class SentinelAdapter implements RedisClient {
     this.#primary = primary;
     watchClient(primary, this.#watch);
     primary.on("end", () => this.#watch.forget(primary)); // the client has dropped it
-    this.#replaced.abort();
-    this.#replaced = new AbortController();
+    for (const end of this.#enders) end();
   }
 }
 
