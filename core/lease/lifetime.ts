@@ -80,38 +80,31 @@ export class Lifetime {
   }
 }
 
-/** Work that outlives the call that started it, such as a clean-up. Does none of that work itself. */
+/** The calls and tasks that disposal waits for, such as a clean-up. Does none of that work itself. */
 export class Background {
-  readonly #tasks = new Set<Promise<void>>();
-  #calls = 0;
-  #whenQuiet: (() => void) | null = null;
+  #running = 0;
+  #whenIdle: (() => void) | null = null;
 
   /**
    * Starts a task. Resolves at its end. Its errors are ignored: a task must itself report what the user
    * needs to know.
    */
   run(task: () => Promise<unknown>): Promise<void> {
-    const running: Promise<void> = task().then(() => {}, () => {}).finally(() => {
-      this.#tasks.delete(running);
-    });
-    this.#tasks.add(running);
-    return running;
+    this.enter();
+    return task().catch(() => {}).then(() => this.exit());
   }
 
   /** A call begins that may leave a task behind. {@linkcode Background.exit} must follow. */
   enter(): void {
-    this.#calls++;
+    this.#running++;
   }
 
   exit(): void {
-    if (--this.#calls === 0) this.#whenQuiet?.();
+    if (--this.#running === 0) this.#whenIdle?.();
   }
 
   /** Resolves when no call and no task is running, also none that started after this was called. */
   async idle(): Promise<void> {
-    while (this.#tasks.size > 0 || this.#calls > 0) {
-      await Promise.all(this.#tasks);
-      if (this.#calls > 0) await new Promise<void>((resolve) => this.#whenQuiet = resolve);
-    }
+    while (this.#running > 0) await new Promise<void>((resolve) => this.#whenIdle = resolve);
   }
 }
