@@ -17,7 +17,7 @@ import type { Traced } from "./tracing.ts";
  */
 export type RenewAnswer =
   | { state: "held"; validMs: number }
-  | { state: "lost"; reason: LeaseLostReason; cause?: unknown }
+  | { state: "lost"; reason: LeaseLostReason }
   | { state: "unknown"; cause: unknown };
 
 /**

@@ -387,7 +387,7 @@ export class ManagedLease implements Lease, ScheduledLease {
       this.#unanswered = { cause: answer.cause };
     }
     if (!this.#checkLive()) return false;
-    if (answer.state === "lost") this.lose(answer.reason, answer.cause);
+    if (answer.state === "lost") this.lose(answer.reason);
     else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
     return answer.state === "held" && this.#checkLive();
   }

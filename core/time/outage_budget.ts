@@ -101,11 +101,10 @@ export class OutageBudget {
    * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
    */
   async ask<T>(request: () => Promise<T>): Promise<T> {
-    const { clock, classify } = this.#terms;
+    const { classify } = this.#terms;
     const { signal } = this;
     for (;;) {
       signal.throwIfAborted();
-      const sentMs = clock.now();
       try {
         const answer = await this.settle(request());
         this.answered();
@@ -114,7 +113,7 @@ export class OutageBudget {
         const { kind, endsOutage } = classify(error);
         if (endsOutage) this.answered();
         if (kind !== "retry") throw error;
-        await this.recover(error, sentMs);
+        await this.recover(error);
       }
     }
   }
@@ -191,25 +190,21 @@ export class OutageBudget {
   }
 
   /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */
-  async recover(error: unknown, sentMs?: number): Promise<void> {
+  async recover(error: unknown): Promise<void> {
     const { signal } = this;
     signal.throwIfAborted();
-    this.judge(error, sentMs);
+    this.judge(error);
     await pause(this.#terms.clock, RETRY_MS, signal);
   }
 
-  /**
-   * Throws unless the caller may try again. The caller must check its signal, and pause, first.
-   *
-   * @param sentMs When the failed request was sent, in monotonic ms.
-   */
-  judge(error: unknown, sentMs: number = this.#terms.clock.now()): void {
-    const { classify } = this.#terms;
+  /** Throws unless the caller may try again. The caller must check its signal, and pause, first. */
+  judge(error: unknown): void {
+    const { classify, clock } = this.#terms;
     if (error instanceof NoAnswerError) throw this.unavailable(error);
     const { kind } = classify(error);
     if (kind === "foreign") throw error;
     if (kind === "refused") throw this.unavailable(error);
-    this.outageSinceMs ??= sentMs;
+    this.outageSinceMs ??= clock.now();
     this.#lastFailure = error;
     this.check(error);
   }
