@@ -25,7 +25,7 @@ import {
   stealArguments,
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
-import { failureOf, hideCommand, isNoScript, refusalOf } from "./failures.ts";
+import { failureOf, hideCommand, refusalOf } from "./failures.ts";
 import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys, slotOf } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
@@ -235,7 +235,8 @@ export class RedisCommands {
       reply = Promise.reject(error); // the slot must be freed then, too
     }
     return reply.then(onReply, (error) => {
-      if (!isNoScript(error) || slot.ask?.isWanted === false) throw this.#onFailure(error, slot);
+      const isUnknown = refusalOf(error)?.code === "NOSCRIPT";
+      if (!isUnknown || slot.ask?.isWanted === false) throw this.#onFailure(error, slot);
       return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(onReply);
     });
   }

@@ -224,10 +224,6 @@ export function classifyFailure(error: unknown): Failure {
   return { kind, endsOutage: false, isRefusal: true, reason: reasonOfRefusal(refusal.code) };
 }
 
-export function isNoScript(error: unknown): boolean {
-  return /^-?NOSCRIPT\b/.test(textOf(error));
-}
-
 function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -2,7 +2,6 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import {
   classifyFailure,
   failureOf,
-  isNoScript,
   refusalOf,
   refusedForGood,
 } from "../../../redis/protocol/failures.ts";
@@ -148,10 +147,10 @@ Deno.test("refusalOf() reads the refusals before a script starts, which no serve
   }
 });
 
-Deno.test("isNoScript() recognizes the error with and without a leading dash", () => {
-  assertEquals(isNoScript(new Error("NOSCRIPT No matching script")), true);
-  assertEquals(isNoScript(new Error("-NOSCRIPT No matching script.")), true);
-  assertEquals(isNoScript(new Error("ERR NOSCRIPT")), false);
+Deno.test("refusalOf() recognizes a script that is not loaded with and without a leading dash", () => {
+  assertEquals(refusalOf(new Error("NOSCRIPT No matching script"))?.code, "NOSCRIPT");
+  assertEquals(refusalOf(new Error("-NOSCRIPT No matching script."))?.code, "NOSCRIPT");
+  assertEquals(refusalOf(new Error("ERR NOSCRIPT"))?.code, "ERR");
 });
 
 function reasonOf(error: unknown): string {
