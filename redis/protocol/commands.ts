@@ -109,7 +109,8 @@ export class RedisCommands {
       const answer = decodeAsk(reply);
       this.clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
       if (!this.#isMemoryChecked) this.#checkMemory();
-      if (ask.ticket === 0 && isHeldForever(answer)) this.#checkHolder(keys);
+      const isForever = "leftMs" in answer && answer.leftMs === NO_TTL;
+      if (ask.ticket === 0 && isForever) this.#checkHolder(keys);
       return answer;
     };
     return ask.mode === "steal"
@@ -301,11 +302,6 @@ export class RedisCommands {
       // The user may lack the right to INFO. Locks work without this check.
     }
   }
-}
-
-function isHeldForever(answer: AskAnswer): boolean {
-  if (answer.state === "queued") return answer.leftMs === NO_TTL && !answer.holderIsOurs;
-  return answer.state === "held" && answer.leftMs === NO_TTL;
 }
 
 /**
