@@ -8,7 +8,6 @@
  * @module
  * @see {@link https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags}
  */
-import { SHARED_OWNER_ID } from "../../core/contract/options.ts";
 import { labelOf } from "../../core/contract/owner_id.ts";
 
 /** The prefix of all keys and channels except the lock keys. */
@@ -99,9 +98,6 @@ function crc16(text: string): number {
 }
 
 export const NONCE_DIGITS = 16;
-
-/** A shared lock: the value of its key, before the generation of its holders. */
-export const SHARED_OWNER: string = `${SHARED_OWNER_ID}#`;
 
 const VALUE = new RegExp(`^(.*)#[0-9a-f]{${NONCE_DIGITS}}$`, "s");
 

@@ -108,17 +108,11 @@ export const OTHER_OWNER = -1;
 
 /** Second item of a reply to a leave: the next waiter was notified, or there was none. */
 export const NOTIFIED = 1;
-/** The same: it was not, as the user has no right to publish. */
-export const NOT_NOTIFIED = 0;
-/** Third item of a reply to a leave: nobody has to send it again. */
-export const FINISHED = 1;
 /** Fourth item of a reply to a leave: an earlier leave of the owner value has written a tombstone. */
 export const HAS_LEFT_BEFORE = 1;
 
 /** In a queued reply: the holder uses this library. */
 export const HOLDER_IS_OURS = 1;
-/** The same: it does not, so its release notifies nobody. */
-export const HOLDER_IS_FOREIGN = 0;
 
 export interface Queued {
   readonly state: "queued";

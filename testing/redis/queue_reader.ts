@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { INBOX_CHANNEL_PREFIX, type LockKeys, SHARED_OWNER } from "../../redis/protocol/keys.ts";
+import { INBOX_CHANNEL_PREFIX, type LockKeys } from "../../redis/protocol/keys.ts";
 import type { RedisCommand } from "../servers/redis.ts";
+import { SHARED_OWNER } from "./wire_names.ts";
 
 /** How many waiters have a place in the queue. Those of a parked inbox keep theirs. */
 export async function queueLength(

@@ -1,9 +1,13 @@
 /**
- * Names and durations that only the scripts and the tests know. A test compares them with the constants
- * of the scripts that have the same names.
+ * Names, reply codes and durations that only the scripts and the tests know. A test compares them with the
+ * constants of the scripts that have the same names.
  *
  * @module
  */
+import { SHARED_OWNER_ID } from "../../core/contract/options.ts";
+
+/** A shared lock: the value of its key, before the generation of its holders. */
+export const SHARED_OWNER: string = `${SHARED_OWNER_ID}#`;
 
 /** Field: the last ticket. */
 export const LAST_TICKET_FIELD = "last_ticket";
@@ -23,6 +27,11 @@ export const PARKED_PREFIX = "parked:";
 export const TOMBSTONE_PREFIX = "tombstone:";
 /** Prefix of a shared holder. Its owner value follows. */
 export const SHARED_PREFIX = "shared:";
+
+/** Third item of a reply to a leave: nobody has to send it again. */
+export const FINISHED = 1;
+/** In a queued reply: the holder does not use this library, so its release notifies nobody. */
+export const HOLDER_IS_FOREIGN = 0;
 
 /** How long in ms a queue lives without an ask, and a hash with tombstones. */
 export const QUEUE_LIFE_MS = 90_000;

@@ -4,7 +4,8 @@
 import { assertEquals, assertLessOrEqual } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
 import { labelOfValue, lockKeys } from "../../redis/protocol/keys.ts";
-import { ASK_LIFE_MS, DONE, FINISHED, NOTIFIED } from "../../redis/protocol/wire.ts";
+import { ASK_LIFE_MS, DONE, NOTIFIED } from "../../redis/protocol/wire.ts";
+import { FINISHED } from "../../testing/redis/wire_names.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { block } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";

@@ -4,7 +4,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
 import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
-import { DONE, FINISHED, NOTIFIED } from "../../redis/protocol/wire.ts";
+import { DONE, NOTIFIED } from "../../redis/protocol/wire.ts";
+import { FINISHED } from "../../testing/redis/wire_names.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { atOnce } from "../../testing/redis/race_stage.ts";
 import { block } from "../../testing/conformance/bounds.ts";

@@ -10,7 +10,8 @@ import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { ASK } from "../../redis/protocol/scripts.ts";
-import { DONE, FINISHED, NOTIFIED } from "../../redis/protocol/wire.ts";
+import { DONE, NOTIFIED } from "../../redis/protocol/wire.ts";
+import { FINISHED } from "../../testing/redis/wire_names.ts";
 import { granted } from "../../testing/redis/scripted_client.ts";
 
 const URL_NOWHERE = "redis://127.0.0.1:1";

@@ -8,7 +8,8 @@ import { MAX_UNANSWERED } from "../../../redis/protocol/command_window.ts";
 import { RedisCommands } from "../../../redis/protocol/commands.ts";
 import { lockKeys, slotOf } from "../../../redis/protocol/keys.ts";
 import { LEAVE } from "../../../redis/protocol/scripts.ts";
-import { DONE, FINISHED, GONE, NOTIFIED, SEARCHING } from "../../../redis/protocol/wire.ts";
+import { DONE, GONE, NOTIFIED, SEARCHING } from "../../../redis/protocol/wire.ts";
+import { FINISHED } from "../../../testing/redis/wire_names.ts";
 import { FakeClock, settle } from "../../../testing/core/fake_clock.ts";
 
 /** An hour in ms: no time-out of these tests passes. */

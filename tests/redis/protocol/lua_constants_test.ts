@@ -34,6 +34,7 @@ const ONLY_IN_LUA = new Set([
   "NEXT",
   "NOBODY",
   "NONE",
+  "NOT_NOTIFIED",
   "NO_HOLDERS",
   "NO_INBOX",
   "NO_KEY_MS",

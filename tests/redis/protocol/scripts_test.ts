@@ -2,12 +2,10 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { ASK, LEAVE, RENEW, type Script, STEAL } from "../../../redis/protocol/scripts.ts";
 import {
   DONE,
-  FINISHED,
   GONE,
   GRANTED,
   HAS_LEFT_BEFORE,
   HELD,
-  HOLDER_IS_FOREIGN,
   HOLDER_IS_OURS,
   NOTIFIED,
   OTHER_OWNER,
@@ -23,7 +21,7 @@ import { connectResp } from "../../../testing/servers/resp.ts";
 import { decodeMessage } from "../../../redis/protocol/messages.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { queuedValues } from "../../../testing/redis/queue_reader.ts";
-import { QUEUE_LIFE_MS } from "../../../testing/redis/wire_names.ts";
+import { FINISHED, HOLDER_IS_FOREIGN, QUEUE_LIFE_MS } from "../../../testing/redis/wire_names.ts";
 import { sha1Of } from "../../../testing/redis/digest.ts";
 
 const [LOCK, QUEUE, WAITERS, TOKEN] = ["lock", "queue", "waiters", "token"];

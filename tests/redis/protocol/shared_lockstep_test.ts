@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { ASK, LEAVE, RENEW, type Script, STEAL } from "../../../redis/protocol/scripts.ts";
-import { lockKeys, ownerValue, SHARED_OWNER } from "../../../redis/protocol/keys.ts";
+import { lockKeys, ownerValue } from "../../../redis/protocol/keys.ts";
 import {
   askArguments,
   type AskMode,
@@ -19,7 +19,7 @@ import { randomFrom } from "../../../testing/processes/random.ts";
 import { readMember } from "../../../testing/redis/queue_reader.ts";
 import { type Limit, ReferenceQueue } from "../../../testing/redis/reference_queue.ts";
 import { sha1Of } from "../../../testing/redis/digest.ts";
-import { INBOX_PREFIX } from "../../../testing/redis/wire_names.ts";
+import { INBOX_PREFIX, SHARED_OWNER } from "../../../testing/redis/wire_names.ts";
 import { type RedisServer, startRedis } from "../../../testing/servers/redis.ts";
 import { connectResp } from "../../../testing/servers/resp.ts";
 import { say } from "../../../testing/processes/figures.ts";

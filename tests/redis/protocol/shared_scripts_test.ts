@@ -3,16 +3,10 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "../../../redis/protocol/scripts.ts";
-import {
-  INBOX_CHANNEL_PREFIX,
-  makeNonce,
-  NONCE_DIGITS,
-  SHARED_OWNER,
-} from "../../../redis/protocol/keys.ts";
+import { INBOX_CHANNEL_PREFIX, makeNonce, NONCE_DIGITS } from "../../../redis/protocol/keys.ts";
 import {
   decodeQuery,
   DONE,
-  FINISHED,
   GONE,
   GRANTED,
   HELD,
@@ -26,7 +20,12 @@ import { connectResp } from "../../../testing/servers/resp.ts";
 import { decodeMessage } from "../../../redis/protocol/messages.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { parkedInboxes, queuedValues, sharedHolders } from "../../../testing/redis/queue_reader.ts";
-import { QUEUE_LIFE_MS, SHARED_PREFIX } from "../../../testing/redis/wire_names.ts";
+import {
+  FINISHED,
+  QUEUE_LIFE_MS,
+  SHARED_OWNER,
+  SHARED_PREFIX,
+} from "../../../testing/redis/wire_names.ts";
 import { sha1Of } from "../../../testing/redis/digest.ts";
 
 const [LOCK, QUEUE, WAITERS, TOKEN] = ["lock", "queue", "waiters", "token"] as const;
