@@ -1,5 +1,5 @@
 /**
- * Many deadlines on one timer of the runtime. The leases have their own timer, in `lease_schedule.ts`.
+ * Many deadlines on one timer of the runtime: of calls, and the next one of `lease_schedule.ts` for all leases.
  *
  * @module
  */
