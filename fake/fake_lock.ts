@@ -29,8 +29,7 @@ import {
   type LockUnavailableError,
 } from "../core/contract/errors.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { checkName, duration, oneOf, readTable } from "../core/contract/options.ts";
-import { makeOwnerId } from "../core/contract/owner_id.ts";
+import { checkName, duration, makeOwnerId, oneOf, readTable } from "../core/contract/options.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { Calls } from "../core/lease/calls.ts";
 import type { Traced } from "../core/lease/tracing.ts";

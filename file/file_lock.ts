@@ -48,9 +48,8 @@ import {
 } from "../core/lease/local_queue.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { checkName } from "../core/contract/options.ts";
+import { checkName, makeOwnerId } from "../core/contract/options.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
 import { Cleaner } from "./deletion.ts";
 import { LockDirectory, lockPath } from "./lock_directory.ts";

@@ -34,9 +34,8 @@ import { LinkedSet } from "../core/lease/linked_set.ts";
 import { LocalQueue, termsOf, type Turn } from "../core/lease/local_queue.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { checkName, readTable } from "../core/contract/options.ts";
+import { checkName, labelOf, makeOwnerId, readTable } from "../core/contract/options.ts";
 
 /** Options of {@linkcode MemoryLock}. */
 export type MemoryLockOptions = StrategyOptions;

@@ -35,8 +35,13 @@ import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contract/options.ts";
-import { makeOwnerId } from "../core/contract/owner_id.ts";
+import {
+  checkName,
+  makeOwnerId,
+  OWNER_ID,
+  type ReadOptions,
+  readTable,
+} from "../core/contract/options.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { NoAnswerError, OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";

@@ -42,7 +42,7 @@
 import { abortable, type Clock, pause } from "../core/time/clock.ts";
 import type { AcquireOptions, LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostReason } from "../core/contract/errors.ts";
-import { makeOwnerId } from "../core/contract/owner_id.ts";
+import { makeOwnerId } from "../core/contract/options.ts";
 import {
   type LeaseActions,
   refusedRelease,

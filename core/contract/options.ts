@@ -1,6 +1,7 @@
 /**
  * Tables of options: one row per option says what it must be and what it is by default. Checks, defaults and
- * error messages come from the tables. All checks run before any I/O.
+ * error messages come from the tables. All checks run before any I/O. Owner ids are made here, too, beside the
+ * rule of those that callers choose.
  *
  * @module
  */
@@ -288,6 +289,18 @@ export const OWNER_ID: Rule<undefined> = {
     );
   },
 };
+
+const MADE_OWNER_ID = /^(.*)\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/s;
+
+/** Makes an owner id, of one lease: `label/UUID`, unique and unguessable (122 random bits). */
+export function makeOwnerId(label: string): string {
+  return `${label}/${crypto.randomUUID()}`;
+}
+
+/** The label in an owner id made by {@linkcode makeOwnerId}; `undefined` if there is none. */
+export function labelOf(ownerId: string): string | undefined {
+  return MADE_OWNER_ID.exec(ownerId)?.[1] || undefined;
+}
 
 const NAME = text({ min: 1 });
 

@@ -21,7 +21,7 @@ import type {
   LockSnapshot,
   WaitInfo,
 } from "../contract/distributed_lock.ts";
-import { labelOf } from "../contract/owner_id.ts";
+import { labelOf } from "../contract/options.ts";
 import { BACKGROUND_CLOCK, type Cancel, SYSTEM_CLOCK } from "../time/clock.ts";
 
 /** How long, in ms, a call waits before its holder is read. */

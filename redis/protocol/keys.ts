@@ -8,7 +8,7 @@
  * @module
  * @see {@link https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags}
  */
-import { labelOf } from "../../core/contract/owner_id.ts";
+import { labelOf } from "../../core/contract/options.ts";
 
 /** The prefix of all keys and channels except the lock keys. */
 const AUX_PREFIX = "holdfast:";

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { labelOfValue, ownerValue } from "../../../redis/protocol/keys.ts";
 import { evictionWarning } from "../../../redis/protocol/commands.ts";
 import { decodeAsk, decodeLeave, decodeQuery, decodeRenew } from "../../../redis/protocol/wire.ts";
-import { makeOwnerId } from "../../../core/contract/owner_id.ts";
+import { makeOwnerId } from "../../../core/contract/options.ts";
 
 Deno.test("decodeAsk(), decodeRenew(), decodeLeave() and decodeQuery() throw on a reply that no script sends", () => {
   for (const decode of [decodeAsk, decodeRenew, decodeLeave, decodeQuery]) {
