@@ -70,8 +70,8 @@ export interface ClockMapping {
  * interval is subtracted, since the two clocks may run at different speeds. (If the grant was made
  * before that answer, the interval is negative, and nothing is subtracted.)
  *
- * @param mapping Of the last answered ask on this connection. Without one, the grant is not older than the first
- * ask of the waiter.
+ * @param mapping Of the last answer "queued" for this lock on this connection. Without one, the grant is not older
+ * than the first ask of the waiter.
  * @param grantedServerMs When the grant was made, by the server's clock.
  * @param receivedMs When the message was received.
  */
