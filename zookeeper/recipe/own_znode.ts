@@ -46,13 +46,17 @@ export class OwnZnode implements Watcher, QueueEntry {
   listener: ChangeListener | null = null;
   /** The znode as it was when the watch was last set. */
   found: Znode | null = null;
+  /**
+   * The zxid of our znode's create, which is read when the watch is set. Without a wait the watch is not set.
+   * Then it is the zxid of a listing that shows our znode alone. `null` if there is no such listing either: set
+   * the watch.
+   */
+  fencingToken: bigint | null = null;
   readonly #data: Uint8Array;
   /** Has a GUID, which finds the znode if its create is not answered. */
   readonly #prefix: string;
   #creating: Promise<void> = Promise.resolve();
   #isLeaving = false;
-  /** The fencing token, if a listing has shown it. */
-  #listedToken: bigint | null = null;
 
   /** @param isTry Whether `tryAcquire()` makes the znode. Its name shows that, and the mode, to other clients. */
   constructor(queue: SharedQueue, data: Uint8Array, isTry: boolean, mode: LockMode) {
@@ -115,7 +119,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     if (!position.isOrderKnown) throw this.outOfNumbers();
     // The last change to the children was our create, or the delete of a sibling after it. Either zxid
     // is greater than all earlier tokens and less than all later ones.
-    if (position.isOnlyChild) this.#listedToken ??= view.children.pzxid;
+    if (position.isOnlyChild) this.fencingToken ??= view.children.pzxid;
     return position;
   }
 
@@ -127,15 +131,6 @@ export class OwnZnode implements Watcher, QueueEntry {
     return new LockSetupError(message, name);
   }
 
-  /**
-   * The zxid of our znode's create, which is read when the watch on our znode is set. Without a wait that
-   * watch is not set. Then it is the zxid of a listing that shows our znode alone. `null` if there is no such
-   * listing either: set the watch.
-   */
-  get fencingToken(): bigint | null {
-    return this.found?.czxid ?? this.#listedToken;
-  }
-
   /** Sets the watch by reading the znode, unless it is set. */
   async watch(): Promise<void> {
     if (this.watchState === "deleted") throw ownZnodeGone();
@@ -143,6 +138,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.watchState = "requested"; // an event may follow the answer directly
     try {
       this.found = await this.session.get(this.path, this);
+      this.fencingToken = this.found.czxid;
       if (this.watchState === "requested") this.watchState = "set";
     } catch (error) {
       const isDeleted = hasCode(error, "NO_NODE");
