@@ -20,12 +20,13 @@ const MAX_ENTERING = 128;
 
 /** Opens sessions, at most one at a time. */
 export class Sessions {
+  /** The current session, or the last one if that is over; `null` before the first one. Only `Sessions` writes it. */
+  latest: Session | null = null;
   readonly #leases: SessionLeases;
   readonly #settings: SessionSettings;
   readonly #open: (options: TransportOptions) => ZooKeeperTransport;
   readonly #clock: Clock;
   readonly #closed = new AbortController();
-  #session: Session | null = null;
   #transport: ZooKeeperTransport | null = null;
   #opening: Promise<Session> | null = null;
   #enteringCount = 0;
@@ -42,16 +43,11 @@ export class Sessions {
     this.#clock = leases.clock;
   }
 
-  /** The current session, or the last one if that is over; `null` before the first one. */
-  get latest(): Session | null {
-    return this.#session;
-  }
-
   /** Returns the current session unless it is over. If its connection is lost, it connects at once. */
   live(): Session | null {
     const transport = this.#transport;
     if (transport !== null && transport.state !== "connected") transport.connectNow();
-    return this.#session === null || this.#session.isOver ? null : this.#session;
+    return this.latest === null || this.latest.isOver ? null : this.latest;
   }
 
   /**
@@ -81,7 +77,7 @@ export class Sessions {
 
   /** When a server was last of use to the session, in monotonic ms. */
   get lastAnswerMs(): number {
-    return this.#session?.lastAnswerMs ?? -Infinity;
+    return this.latest?.lastAnswerMs ?? -Infinity;
   }
 
   /** The same for a call, in the time that its budget has left. */
@@ -128,7 +124,7 @@ export class Sessions {
     }
     this.#closed.abort(new ZooKeeperError("SESSION_OVER", "The session was closed"));
     await this.#opening?.catch(() => {}); // until nothing of it is left
-    await this.#session?.close(Math.max(0, endMs - this.#clock.now()));
+    await this.latest?.close(Math.max(0, endMs - this.#clock.now()));
   }
 
   async #openNext(): Promise<Session> {
@@ -154,7 +150,7 @@ export class Sessions {
     const { unavailableAfterMs } = this.#settings;
     const cancel = this.#clock.schedule(() => fail("TIMEOUT", late), unavailableAfterMs);
     try {
-      return this.#session = await abortable(opened.promise, this.#closed.signal);
+      return this.latest = await abortable(opened.promise, this.#closed.signal);
     } catch (error) {
       transport.destroy();
       throw error;
