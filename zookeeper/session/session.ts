@@ -244,7 +244,7 @@ export class Session implements TransportListener {
   ask<T>(budget: OutageBudget, request: () => Promise<T>): Promise<T> {
     return budget.ask(() => {
       const isFirst = budget.outageSinceMs === null;
-      return this.isConnected || isFirst ? request() : this.reconnected().then(request);
+      return isFirst || this.isConnected ? request() : this.reconnected().then(request);
     });
   }
 
