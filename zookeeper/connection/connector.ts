@@ -38,6 +38,10 @@ const LASTED_MS = 2_000;
  * connection that was of use, because a request was answered or because it has lasted.
  */
 export class Connector {
+  /** The attempt under way. Only the connector writes this and the next one. */
+  attempt: Attempt | null = null;
+  /** The attempt whose session was accepted, until its connection was of use. */
+  unproven: Attempt | null = null;
   readonly #options: TransportOptions;
   readonly #listener: ConnectorListener;
   /** How long in ms one server may take to accept the connection, the handshake and the session. */
@@ -47,9 +51,6 @@ export class Connector {
   #rounds = 0;
   /** The attempts of the round before, and of this one. */
   #failed: { before: FailedAttempt[]; now: FailedAttempt[] } = { before: [], now: [] };
-  #attempt: Attempt | null = null;
-  /** The attempt whose session was accepted, until its connection was of use. */
-  #unproven: Attempt | null = null;
   #attemptedMs = -Infinity;
   #pauseMs = 0;
   #endPause: (() => void) | null = null;
@@ -63,10 +64,6 @@ export class Connector {
     this.#attemptMs = Math.min(Math.max(options.sessionTimeoutMs / 3, 200), 2_000);
     this.#rotation = new ServerRotation(options, this.#attemptMs);
     this.#round = this.#rotation.round();
-  }
-
-  get isAttempting(): boolean {
-    return this.#attempt !== null;
   }
 
   /**
@@ -84,7 +81,7 @@ export class Connector {
 
   /** How the attempt under way will fail if nothing more arrives; `undefined` if there is none. */
   get pendingError(): ConnectError | undefined {
-    const attempt = this.#attempt;
+    const attempt = this.attempt;
     return attempt === null ? undefined : new ConnectError([{ ...attempt, isLate: true }]);
   }
 
@@ -99,8 +96,8 @@ export class Connector {
   }
 
   accepted(): void {
-    const attempt = this.#unproven = this.#attempt;
-    this.#attempt = null;
+    const attempt = this.unproven = this.attempt;
+    this.attempt = null;
     attempt?.accept();
     this.#hasConnected = true;
     this.#warn();
@@ -109,15 +106,14 @@ export class Connector {
 
   /** The connection is of use: the next attempt begins a new round, without a pause. */
   proven(): void {
-    if (this.#unproven === null) return;
-    this.#unproven = null;
+    this.unproven = null;
     this.#rounds = 0;
     this.#round = this.#rotation.round();
   }
 
   /** Notes that the server's answer cannot be read. The connection must be dropped. */
   cannotRead(error: unknown): void {
-    const attempt = this.#attempt ?? this.#unproven;
+    const attempt = this.attempt ?? this.unproven;
     if (attempt === null) return;
     attempt.error ??= error instanceof ProtocolError ? error : new ProtocolError(`${error}`);
   }
@@ -132,7 +128,7 @@ export class Connector {
 
   stop(): void {
     this.#isStopped = true;
-    this.#attempt?.end();
+    this.attempt?.end();
     this.#rotation.stop();
     clearTimeout(this.#pauseTimer);
     this.#endPause = null;
@@ -148,7 +144,7 @@ export class Connector {
     const { tls } = this.#options;
     try {
       const socket = openSocket(target, tls);
-      const attempt = this.#attempt = new Attempt(socket, target, tls, this.#attemptMs);
+      const attempt = this.attempt = new Attempt(socket, target, tls, this.#attemptMs);
       socket.on("close", () => this.#onClosed(attempt));
       const readyEvent = tls === undefined ? "connect" : "secureConnect";
       this.#listener.onSocket(socket, readyEvent);
@@ -164,12 +160,12 @@ export class Connector {
 
   #onClosed(attempt: Attempt): void {
     attempt.end();
-    if (this.#unproven === attempt && performance.now() - attempt.acceptedMs >= LASTED_MS) {
+    if (this.unproven === attempt && performance.now() - attempt.acceptedMs >= LASTED_MS) {
       this.proven();
     }
-    const isOver = this.#attempt !== attempt && this.#unproven !== attempt; // it was of use
+    const isOver = this.attempt !== attempt && this.unproven !== attempt; // it was of use
     if (isOver || this.#isStopped) return;
-    this.#attempt = this.#unproven = null;
+    this.attempt = this.unproven = null;
     const { address, error } = attempt;
     const isForbidden = error instanceof Error && error.name === "NotCapable";
     if (isForbidden && address !== undefined) this.#rotation.connectByName();

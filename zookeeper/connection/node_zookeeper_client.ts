@@ -75,7 +75,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   #heardMs = -Infinity;
   /** When the unanswered pings of the current connection were sent. They are answered in this order. */
   #pinged: Instant[] = [];
-  #provenEpoch = 0;
   #dropError: unknown;
   #isDestroyed = false;
   #onConnected: (() => void) | undefined;
@@ -232,11 +231,11 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
 
   #onFrame(reply: Replies): void {
     this.#heardMs = this.#bytesMs;
-    if (this.#connector.isAttempting) return this.#onSessionAnswer(reply.frame);
+    if (this.#connector.attempt !== null) return this.#onSessionAnswer(reply.frame);
     const { xid } = reply;
     if (xid > 0) {
       this.requests.answer(reply);
-      if (this.#provenEpoch !== this.epoch) this.#prove();
+      if (this.#connector.unproven !== null) this.#connector.proven();
       reply.frame.copy(this.#manager.zxid, 0, ZXID_AT, CODE_AT);
     } else if (xid === EVENT_XID) {
       const { path, event } = readEvent(reply);
@@ -253,14 +252,9 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     if (sent !== undefined) this.#listener?.onPing(sent);
   }
 
-  #prove(): void {
-    this.#provenEpoch = this.epoch;
-    this.#connector.proven();
-  }
-
   #onSessionAnswer(frame: Buffer): void {
     this.#manager.onSocketData(frame);
-    if (this.#connector.isAttempting) return;
+    if (this.#connector.attempt !== null) return;
     // Only now has the package sent the credentials, which requests need.
     this.#dropError = undefined;
     this.epoch++;
