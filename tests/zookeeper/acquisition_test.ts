@@ -440,6 +440,18 @@ Deno.test("Acquisition has the czxid of its znode as the token, also if a later 
   assertEquals(lease!.fencingToken, tokenOf(tree, call));
 });
 
+Deno.test("Acquisition reads its token if the queue has a child that is not an entry", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  a.transport.answers = (request) => {
+    if (request === "create") tree.create(`${PARENT}/config`); // it changes the zxid of the listing
+  };
+  const call = a.call();
+  const lease = await call.lease;
+  assertEquals(lease!.fencingToken, tokenOf(tree, call));
+  assertEquals(a.transport.log, ["create", "children", "get"]);
+});
+
 Deno.test("Acquisition creates the heartbeat's znode before it grants a lease, and rejects if it may not", async () => {
   const tree = newTree();
   const instance = await FakeInstance.open(tree, false);

@@ -117,9 +117,10 @@ export class OwnZnode implements Watcher, QueueEntry {
     const position = view.positionOf(this.name);
     if (position === null) throw ownZnodeGone();
     if (!position.isOrderKnown) throw this.outOfNumbers();
-    // The last change to the children was our create, or the delete of a sibling after it. Either zxid
-    // is greater than all earlier tokens and less than all later ones.
-    if (position.isOnlyChild) this.fencingToken ??= view.children.pzxid;
+    // Ours is the only child; one that is not an entry counts, too. The last change to the children was our
+    // create, or the delete of a sibling after it. Either zxid is greater than all earlier tokens and less
+    // than all later ones.
+    if (view.children.names.length === 1) this.fencingToken ??= view.children.pzxid;
     return position;
   }
 

@@ -98,8 +98,6 @@ export interface QueuePosition {
   readonly turn: number;
   /** All entries but those of the holders. */
   readonly waiterCount: number;
-  /** Whether our znode is the only child: there may be children that are not entries. */
-  readonly isOnlyChild: boolean;
   /**
    * Whether the numbers show the order of creation. They do not at the end of their range: ZooKeeper gives
    * 2³¹ - 1 to several znodes, and negative numbers after it. Then the lock must not be taken.
@@ -172,7 +170,6 @@ export class QueueView {
       isBehindTriesOnly: blockers <= tries,
       turn: index - this.holderCount + 1,
       waiterCount: entries.length - this.holderCount,
-      isOnlyChild: this.children.names.length === 1,
       isOrderKnown: isInRange(own.sequence) && entries[index - 1]?.sequence !== own.sequence &&
         entries[index + 1]?.sequence !== own.sequence,
     };

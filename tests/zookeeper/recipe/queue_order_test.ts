@@ -66,18 +66,11 @@ Deno.test("QueueView.positionOf() returns the number of entries ahead, and the f
   assertEquals(position.ahead, 2);
   assertEquals(position.firstBlocker.name, ours(5, "a"));
   assertEquals([position.turn, position.waiterCount], [2, 3]);
-  assertEquals(position.isOnlyChild, false);
 });
 
 Deno.test("QueueView.positionOf() returns null for a znode that is not listed", () => {
   assertEquals(positionOf([ours(1), kazoos(2)], ours(3)), null);
   assertEquals(positionOf([], ours(3)), null);
-});
-
-Deno.test("QueueView.positionOf() says that a znode is an only child when it has no sibling of any kind", () => {
-  assert(positionOf([ours(1)], ours(1))!.isOnlyChild);
-  assert(!positionOf([ours(1), "config"], ours(1))!.isOnlyChild);
-  assertEquals(positionOf([ours(1), "config"], ours(1))!.ahead, 0);
 });
 
 Deno.test("QueueView.positionOf() says whether all entries ahead were made by tryAcquire()", () => {
