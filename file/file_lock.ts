@@ -40,12 +40,7 @@ import type {
 import { Calls, isPlain, isPlainTry } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import {
-  describedWaiter,
-  LocalQueue,
-  type LocalWaiter,
-  type Turn,
-} from "../core/lease/local_queue.ts";
+import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -120,8 +115,6 @@ export class FileLock implements ListableLock {
   readonly #directory: LockDirectory;
   readonly #changes: DirectoryChanges;
   readonly #cleaner: Cleaner | null;
-  /** For each name, the waiter that has the turn in this instance, and waits for the file. */
-  readonly #fileWaiters = new Map<string, LocalWaiter>();
   readonly #calls: Calls<AcquireOptions>;
 
   /**
@@ -196,10 +189,9 @@ export class FileLock implements ListableLock {
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
-    this.#fileWaiters.set(name, { mode: "exclusive", sinceMs, label });
-    this.#queue.countAhead(name, 1);
+    this.#queue.waitAhead(name, { mode: "exclusive", sinceMs, label });
     try {
-      notify?.({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
+      notify?.({ position: 1, waiters: this.#queue.waiterCount(name) });
       for (let last = seen;;) {
         await this.#changes.next(waiter, last, signal);
         signal.throwIfAborted();
@@ -210,8 +202,7 @@ export class FileLock implements ListableLock {
         last = result;
       }
     } finally {
-      this.#fileWaiters.delete(name);
-      this.#queue.countAhead(name, -1);
+      this.#queue.waitAhead(name, null);
       this.#changes.leave(waiter);
     }
   }
@@ -228,7 +219,7 @@ export class FileLock implements ListableLock {
     signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
     if (turn === null) {
-      onWait?.({ waiters: this.#waiterCount(name) });
+      onWait?.({ waiters: this.#queue.waiterCount(name) });
       return null;
     }
     let lease: Lease | null = null;
@@ -242,10 +233,6 @@ export class FileLock implements ListableLock {
       throw signal.reason;
     }
     return lease;
-  }
-
-  #waiterCount(name: string): number {
-    return (this.#fileWaiters.has(name) ? 1 : 0) + this.#queue.waiterCount(name);
   }
 
   async #tryBriefly(
@@ -307,13 +294,9 @@ export class FileLock implements ListableLock {
     checkName(name);
     this.#lifetime.throwIfEnded();
     const holder = await this.#holder(name);
-    const waiting = this.#fileWaiters.get(name);
-    const nowMs = performance.now();
-    const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
-      .slice(0, maxWaiters)
-      .map((waiter) => describedWaiter(waiter, nowMs));
     const holders = holder ? [holder] : [];
-    const waiterCount = this.#waiterCount(name);
+    const waiters = this.#queue.described(name, maxWaiters);
+    const waiterCount = this.#queue.waiterCount(name);
     return { name, holders, holderCount: holders.length, waiters, waiterCount };
   }
 

@@ -25,7 +25,7 @@ export interface LocalWaiter {
 }
 
 /** A local waiter as `query()` shows it. */
-export function describedWaiter({ mode, sinceMs, label }: LocalWaiter, nowMs: number): LockWaiter {
+function describedWaiter({ mode, sinceMs, label }: LocalWaiter, nowMs: number): LockWaiter {
   return { mode, ...(label ? { label } : {}), waitedMs: nowMs - sinceMs };
 }
 
@@ -60,8 +60,8 @@ interface Line {
   seizures: number;
   /** In the order of arrival. The first one fits only while turns are given out. */
   readonly waiters: LinkedSet<QueuedWaiter>;
-  /** How many wait for something else, with a turn already: they are ahead of the waiters. */
-  ahead: number;
+  /** Who has the turn, and waits with it for something else: ahead of the waiters. */
+  ahead: LocalWaiter | null;
   /** `null` until a waiter has an `onWait`. */
   reports: WaitReports | null;
   /** Whether the next step goes on giving out turns. */
@@ -101,7 +101,7 @@ export class LocalQueue {
     if (line === undefined) {
       line = {
         ...{ name, turns: 0, isShared: false, seizures: 0, isGoingOn: false },
-        ...{ waiters: new LinkedSet(), ahead: 0, reports: null },
+        ...{ waiters: new LinkedSet(), ahead: null, reports: null },
       };
       this.#lines.set(name, line);
     } else if (line.waiters.size > 0 || !fits(line, terms)) return null;
@@ -164,10 +164,10 @@ export class LocalQueue {
     });
   }
 
-  /** The caller that has the turn begins to wait for something else (1), or has ended that (-1). */
-  countAhead(name: string, change: 1 | -1): void {
+  /** The caller that has the turn begins to wait for something else; `null`: it has ended that. */
+  waitAhead(name: string, waiter: LocalWaiter | null): void {
     const line = this.#lines.get(name)!;
-    line.ahead += change;
+    line.ahead = waiter;
     line.reports?.onChange();
   }
 
@@ -185,18 +185,19 @@ export class LocalQueue {
     return [...this.#lines.keys()];
   }
 
-  /** The first waiters of a name, first in line first. */
-  waiters(name: string, max: number = Infinity): LocalWaiter[] {
-    return this.#lines.get(name)?.waiters.take(max) ?? [];
-  }
-
+  /** The first waiters of a name, as `query()` shows them, first in line first. */
   described(name: string, max: number): LockWaiter[] {
+    const line = this.#lines.get(name);
+    if (line === undefined) return [];
     const nowMs = this.#clock.now();
-    return this.waiters(name, max).map((waiter) => describedWaiter(waiter, nowMs));
+    const ahead = line.ahead === null ? [] : [line.ahead];
+    return [...ahead, ...line.waiters.take(max)].slice(0, max)
+      .map((waiter) => describedWaiter(waiter, nowMs));
   }
 
   waiterCount(name: string): number {
-    return this.#lines.get(name)?.waiters.size ?? 0;
+    const line = this.#lines.get(name);
+    return line === undefined ? 0 : line.waiters.size + (line.ahead === null ? 0 : 1);
   }
 
   /** Rejects the waiters of all names. Current turns stay. */

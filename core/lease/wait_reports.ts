@@ -21,8 +21,8 @@ export interface ReportedWaiter {
 /** The places that are reported. */
 export interface Places {
   readonly waiters: LinkedSet<ReportedWaiter>;
-  /** How many wait ahead of them, with a turn already. */
-  readonly ahead: number;
+  /** Who waits ahead of them, with a turn already. */
+  readonly ahead: object | null;
 }
 
 /** The reports of one queue. All changes within a step, and within {@linkcode REPORT_EVERY_MS}, are one. */
@@ -39,7 +39,8 @@ export class WaitReports {
 
   /** Reports to a new waiter, the last one of its queue, at once. */
   enter(waiter: ReportedWaiter): void {
-    const count = this.#places.ahead + this.#places.waiters.size;
+    const { ahead, waiters } = this.#places;
+    const count = waiters.size + (ahead === null ? 0 : 1);
     this.#tell(waiter, { position: count, waiters: count });
   }
 
@@ -61,8 +62,8 @@ export class WaitReports {
     this.#cancelTimer = null;
     this.#reportedMs = BACKGROUND_CLOCK.now();
     const { ahead, waiters } = this.#places;
-    const count = ahead + waiters.size;
-    let position = ahead;
+    let position = ahead === null ? 0 : 1;
+    const count = position + waiters.size;
     for (const waiter of [...waiters]) {
       position++;
       const told = this.#told.get(waiter);

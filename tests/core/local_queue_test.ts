@@ -67,10 +67,10 @@ Deno.test("LocalQueue reports each place that has changed, and changes of one st
   first.end();
   await waitUntil("all know their places", () => last()[3] === "2 of 2");
   assertEquals([last()[2], waits[3]!.reports], ["1 of 2", ["4 of 4", "2 of 2"]]);
-  queue.countAhead("n", 1);
+  queue.waitAhead("n", { mode: "exclusive", sinceMs: 0 });
   await waitUntil("one waits ahead of them", () => last()[2] === "2 of 3");
   assertEquals(last()[3], "3 of 3");
-  queue.countAhead("n", -1);
+  queue.waitAhead("n", null);
   (await waits[0]!.turn).end();
   (await waits[2]!.turn).end();
   (await waits[3]!.turn).end();
