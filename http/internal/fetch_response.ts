@@ -37,7 +37,9 @@ export async function acquireForFetch(
   // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
   const abandoned = settings.waitMs > 0 ? request.signal : undefined;
   const requester = { leases: leasesOf(known), abandoned };
-  const acquired = await acquireForRequest(lock, await key, settings, requester);
+  const made = await key;
+  if (made === null) return null;
+  const acquired = await acquireForRequest(lock, made, settings, requester);
   if (acquired.state === "failed") return problemResponse(acquired.problem);
   if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
   return acquired.state === "held" ? acquired.lease : null;

@@ -53,7 +53,7 @@ export interface Failed {
 /** The outcome of acquiring the lock for a request. */
 export type Acquired =
   | { readonly state: "held"; readonly lease: Lease }
-  /** The request runs without a lease: it has no key, or the service is down and it may proceed. */
+  /** The request runs without a lease: the service is down, and it may proceed. */
   | { readonly state: "unlocked" }
   | Failed
   /** Nobody awaits a response any more. */
@@ -75,7 +75,6 @@ export type RunResult<T> =
    */
   | { readonly state: "lost"; readonly error: unknown; readonly ended: Promise<void> };
 
-const UNLOCKED: Acquired = { state: "unlocked" };
 const GONE: Acquired = { state: "gone" };
 
 /**
@@ -125,7 +124,7 @@ export function leasesOf(request: object): RequestLease[] {
  */
 export async function acquireForRequest(
   lock: DistributedLock,
-  key: string | null | Failed,
+  key: string | Failed,
   settings: HoldSettings,
   { leases, abandoned, origin = lock }: {
     /** The leases that the request got from all its locks; some may be over. */
@@ -136,7 +135,6 @@ export async function acquireForRequest(
     readonly origin?: object;
   },
 ): Promise<Acquired> {
-  if (key === null) return UNLOCKED;
   if (typeof key !== "string") return key;
   try {
     checkName(key); // a bad name is the client's fault: it may come from the request
@@ -175,7 +173,7 @@ export async function acquireForRequest(
     if (!isUnavailable(error)) throw error;
     report(settings, error);
     // A disposed lock is not an outage: its server is about to stop, and nothing may run without the lock.
-    if (settings.onUnavailable === "proceed" && !isDisposed(error)) return UNLOCKED;
+    if (settings.onUnavailable === "proceed" && !isDisposed(error)) return { state: "unlocked" };
     return { state: "failed", problem: unavailable(), cause: error };
   }
 }
