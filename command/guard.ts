@@ -16,7 +16,7 @@ import type { Lease } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostError } from "../core/contract/errors.ts";
 
 /** Signals that are passed on to the command. */
-export const FORWARDED = [
+const FORWARDED = [
   ...["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"],
   ...["SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH"],
 ] as readonly NodeJS.Signals[];

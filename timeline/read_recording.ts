@@ -84,7 +84,7 @@ async function* linesOf(file: string | URL): AsyncGenerator<string | null> {
       if (line.trim() !== "") yield isTooLong || line.length > MAX_LINE ? null : line;
       isTooLong = false;
     }
-    if (rest.length > MAX_LINE) [rest, isTooLong] = [" ".repeat(1), true];
+    if (rest.length > MAX_LINE) [rest, isTooLong] = [" ", true];
   }
   if (isTooLong) yield null;
   else if (rest.trim() !== "") yield rest;

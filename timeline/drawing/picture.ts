@@ -269,7 +269,7 @@ function pack(calls: readonly DrawnCall[]): Map<DrawnCall, number> {
 }
 
 /** When a call is over in the picture, with all of its marks. */
-export function goneMs({ endMs, marks }: Pick<DrawnCall, "endMs" | "marks">): number {
+function goneMs({ endMs, marks }: Pick<DrawnCall, "endMs" | "marks">): number {
   return Math.max(endMs, ...marks.map(({ atMs }) => atMs));
 }
 

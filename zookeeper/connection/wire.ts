@@ -12,7 +12,7 @@ import { Buffer } from "node:buffer";
  * for each entry: this is a queue of 280,000 entries. The first four bytes of a server of another kind
  * are a greater length: "HTTP" is 1.2 GB, and any record of TLS more than 300 MB.
  */
-export const MAX_FRAME_BYTES: number = 16 * 2 ** 20;
+const MAX_FRAME_BYTES = 16 * 2 ** 20;
 
 /** How many bytes an error keeps of what is no frame. */
 const MAX_SHOWN_BYTES = 256;
