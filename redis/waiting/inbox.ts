@@ -109,7 +109,7 @@ export class Inbox {
     signal.addEventListener("abort", end);
     try {
       const channel = `${INBOX_CHANNEL_PREFIX}${this.nonce}`;
-      const onMessage = (text: string) => this.#receive(text);
+      const onMessage = this.#receive.bind(this);
       await this.#client.subscribe!(channel, onMessage, onSubscribed, ended.signal);
     } finally {
       cancel();
