@@ -156,9 +156,10 @@ async function term(
     error = thrown;
   }
   const isLost = lease.signal.aborted; // reads the clock: a timer may not have run yet
+  const isAborted = end.signal.aborted && isAbortError(error);
   end.end();
   lost.removeEventListener("abort", onLoss);
-  const isFailed = error !== undefined && !stemsFrom(error, lost.reason) &&
+  const isFailed = error !== undefined && !isAborted && !stemsFrom(error, lost.reason) &&
     !stemsFrom(error, stop.reason);
   if (isFailed && (isUnheard || isLost)) {
     // deno-lint-ignore no-console -- an error that nobody gets would be lost
@@ -168,4 +169,9 @@ async function term(
   tell({ state: "lost", reason: isLost ? lost.reason : reason });
   await lease[Symbol.asyncDispose]();
   return isFailed;
+}
+
+/** Whether a library has stopped what the signal aborts, and says so by an error of its own. */
+function isAbortError(error: unknown): boolean {
+  return error instanceof Error && /^(?:AbortError|CanceledError)$/.test(error.name);
 }

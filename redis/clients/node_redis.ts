@@ -46,9 +46,8 @@ type Adaptable = NodeRedisClient | NodeRedisSentinel | NodeRedisCluster;
 const adapters = new WeakMap<Adaptable, RedisClient>();
 
 /**
- * Adapts a node-redis client (version 4 or later; for Sentinel and for a cluster, 5 or later) for
- * `RedisLock`. The client stays yours: connect it before the first call, close it after the lock, and
- * listen to its `error` event.
+ * Adapts a node-redis client (version 5 or later) for `RedisLock`. The client stays yours: connect it before
+ * the first call, close it after the lock, and listen to its `error` event.
  *
  * A pool is refused: it hides which of its connections a command was sent on, and whether that one was
  * lost. One client serves any number of locks.

@@ -188,6 +188,10 @@ Deno.test("lead() does not warn of its end or of a loss, nor of errors of the wo
       stop.abort();
       throw new Error("the request was aborted", { cause: stop.signal.reason });
     },
+    (stop) => {
+      stop.abort();
+      throw Object.assign(new Error("canceled"), { name: "CanceledError" }); // of axios
+    },
   ];
   for (const work of works) {
     assertEquals(await termOf(locks, work, false), { reason: undefined, warned: [] });

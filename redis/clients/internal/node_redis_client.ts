@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { abortable } from "../../../core/time/clock.ts";
 import { type ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
 
 /** The members of a node-redis client that the adapter uses. */
@@ -71,8 +72,9 @@ export async function subscribe(
   });
   signal.addEventListener("abort", close);
   try {
-    await subscriber.connect();
-    await subscriber.subscribe(channel, onMessage);
+    // Version 5 settles neither once it was destroyed while it connected.
+    await abortable(subscriber.connect(), signal);
+    await abortable(subscriber.subscribe(channel, onMessage), signal);
     onSubscribed();
     await ended.promise;
   } finally {
