@@ -51,7 +51,7 @@ Deno.test("with_lock.js of docs/files.md keeps the lock after SIGINT and SIGHUP,
   )!;
   await Deno.writeTextFile(`${dir}/with_lock.js`, code.replace("./locks", `${dir}/locks`));
   const command = `trap "echo x > ${dir}/told" HUP; echo x > ${dir}/started
-    while [ ! -e ${dir}/end ]; do sleep 0.02; done`;
+    while [ -e ${dir}/started ] && [ ! -e ${dir}/end ]; do sleep 0.02; done`;
   const map = encodeURIComponent(JSON.stringify({ imports: await userImports() }));
   const program = spawnProcess([
     ...[Deno.execPath(), "run", "-A", "-q", `--import-map=data:application/json,${map}`],
