@@ -38,7 +38,7 @@ class SentinelAdapter implements RedisClient {
   readonly #watch: ConnectionWatch;
   readonly #sentinel: NodeRedisSentinel;
   /** Each ends a subscription. */
-  readonly #enders = new Set<() => void>();
+  readonly #subscriptions = new Set<AbortController>();
   #primary: NodeRedisClient | null = null;
   #finding: Promise<NodeRedisClient> | null = null;
 
@@ -85,12 +85,12 @@ class SentinelAdapter implements RedisClient {
     }
     const ended = new AbortController();
     const end = () => ended.abort();
-    this.#enders.add(end);
+    this.#subscriptions.add(ended);
     signal.addEventListener("abort", end);
     try {
       await subscribe(this.#primary!, channel, onMessage, onSubscribed, ended.signal);
     } finally {
-      this.#enders.delete(end);
+      this.#subscriptions.delete(ended);
       signal.removeEventListener("abort", end);
     }
   };
@@ -126,7 +126,7 @@ class SentinelAdapter implements RedisClient {
     this.#primary = primary;
     watchClient(primary, this.#watch);
     primary.on("end", () => this.#watch.forget(primary)); // the client has dropped it
-    for (const end of this.#enders) end();
+    for (const subscription of this.#subscriptions) subscription.abort();
   }
 }
 

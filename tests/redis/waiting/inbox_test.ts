@@ -29,7 +29,7 @@ function open(client: RedisClient) {
   return { clock, inbox };
 }
 
-Deno.test("Inbox tries again elsewhere when a server takes 10 s to answer", async () => {
+Deno.test("Inbox tries again when a server takes 10 s to answer", async () => {
   const { client, attempts } = silentPort();
   const { clock, inbox } = open(client);
   await clock.pass(9_999);
