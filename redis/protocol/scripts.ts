@@ -739,7 +739,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "0009e9a3f67ac06365ec5fee9267342eefea6d07",
+  sha1: "756a2ef778e763f32e14cc56a0f7a4c27da9d632",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -816,8 +816,10 @@ end
 notified = round.notified
 end
 if tombstone_ms > 0 then
+local until_ms = now_ms + tombstone_ms
+if is_in_future(tombstone_end_ms, until_ms) then until_ms = tombstone_end_ms end
 sweep_tombstones(keys, now_ms)
-write_tombstone(keys, now_ms + tombstone_ms, owner_value)
+write_tombstone(keys, until_ms, owner_value)
 elseif not next_waiter and (is_mine or read_holder(holder_record) ~= 'unconfirmed') then
 if redis.call('EXISTS', keys.queue) == 0 then redis.call('UNLINK', keys.waiters) end
 end

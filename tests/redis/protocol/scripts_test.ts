@@ -414,12 +414,26 @@ Deno.test("leave.lua says whether an earlier copy of it has written a tombstone"
   assertEquals(await send(), [OTHER_OWNER, NOTIFIED, FINISHED, HAS_LEFT_BEFORE]);
 });
 
+Deno.test("leave.lua never shortens a tombstone: the copy that an earlier one refuses may still come", async () => {
+  await using redis = await open();
+  const end = () => redis.command("HGET", WAITERS, `tombstone:${valueOf("a")}`);
+  await redis.ask({ owner: "a" });
+  assertEquals(await redis.leave("a", 60_000), DONE);
+  const endMs = await end();
+  assertEquals(await redis.leave("a", 2_000), GONE);
+  assertEquals(await end(), endMs);
+  assertEquals(await redis.leave("a", 90_000), GONE);
+  assert(Number(await end()) > Number(endMs));
+});
+
 Deno.test("leave.lua parks dead inboxes in bounded calls, and says when it must be sent again", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   for (let i = 0; i < 150; i++) await redis.ask({ owner: `dead${i}`, inbox: `dead${i}` });
   await redis.ask({ owner: "b", inbox: "b" });
-  for (let i = 0; i < 150; i++) await redis.command("HDEL", WAITERS, `inbox:dead${i}`);
+  // In one command: the inbox of b must not lapse meanwhile.
+  const inboxes = Array.from({ length: 150 }, (_, i) => `inbox:dead${i}`);
+  await redis.command("HDEL", WAITERS, ...inboxes);
   const send = () => redis.run(LEAVE, valueOf("a"), 0, "handoff");
   assertEquals([await send(), await redis.holder()], [[DONE, NOTIFIED, SEARCHING], null]);
   assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], SEARCHING, "b comes first");
