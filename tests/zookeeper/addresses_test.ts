@@ -214,3 +214,26 @@ Deno.test("ZooKeeperLock.acquire() names what each of several servers answered",
   other.close();
   await answering;
 });
+
+Deno.test("ZooKeeperLock gets to another server at a later call if one is silent for longer than a call may take", async () => {
+  await using silent = startProxy(server);
+  await using healthy = startProxy(server);
+  silent.blackHole("both");
+  const rootPath = newRoot();
+  // Which server is the first differs from instance to instance.
+  await Promise.all(Array.from({ length: 8 }, async (_, i) => {
+    await using locks = new ZooKeeperLock(`127.0.0.1:${silent.port},127.0.0.1:${healthy.port}`, {
+      rootPath,
+      unavailableAfterMs: scaled(1_000), // one attempt may take 2,000 ms
+      disposeTimeoutMs: scaled(100),
+    });
+    await waitUntil("a call succeeds", async () => {
+      const lease = await locks.acquire(`n${i}`).catch((error) => {
+        if (error instanceof LockUnavailableError) return null;
+        throw error;
+      });
+      await lease?.release();
+      return lease !== null;
+    }, CONDITION_BOUND_MS);
+  }));
+});

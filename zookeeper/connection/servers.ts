@@ -18,7 +18,7 @@ export const MAX_ADDRESSES = 8;
 export type ConnectSource = string | (() => string | Promise<string>);
 
 /**
- * Reads the user's servers. They are shuffled, so that clients spread over them.
+ * Reads the user's servers. They are shuffled, so that clients spread over them; each list begins one server later.
  *
  * @throws {TypeError} If the source is neither a string nor a function.
  * @throws {RangeError} If a connect string is bad.
@@ -29,7 +29,14 @@ export function readServers(
   if (typeof source === "function") return { listServers: () => callList(source), chroot: "" };
   const { servers, chroot } = parseConnectString(source);
   const order = shuffled(servers);
-  return { listServers: () => Promise.resolve(order), chroot };
+  // The first server may be silent for longer than the opening of a session may take: the next one, which asks for a
+  // list of its own, must begin elsewhere.
+  const listServers = () => {
+    const list = [...order];
+    order.push(order.shift()!);
+    return Promise.resolve(list);
+  };
+  return { listServers, chroot };
 }
 
 /** @throws {unknown} As the function does; {@linkcode BadServersError} if its result is bad. */

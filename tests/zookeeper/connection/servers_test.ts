@@ -8,6 +8,7 @@ import { reply, startScriptedServer } from "../../../testing/zookeeper/scripted_
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
 import {
   MAX_ADDRESSES,
+  readServers,
   ServerRotation,
   type Target,
 } from "../../../zookeeper/connection/servers.ts";
@@ -49,6 +50,15 @@ Deno.test("ServerRotation begins each round behind the last server", async () =>
   assertEquals(await names(rotation, 1), ["a"]);
   assertEquals(await names(rotation, 2), ["b", "c"]);
   assertEquals(await names(rotation), ["a", "b", "c"]);
+});
+
+Deno.test("readServers() begins each list with the next server, and keeps their order", async () => {
+  const { listServers } = readServers("a,b,c");
+  const lists: string[] = [];
+  for (let i = 0; i < 4; i++) lists.push((await listServers()).map(({ host }) => host).join(""));
+  const [first = ""] = lists;
+  const later = (count: number) => first.slice(count) + first.slice(0, count);
+  assertEquals(lists, [first, later(1), later(2), first]);
 });
 
 Deno.test("ServerRotation tries all addresses of a host, and looks them up again in each round", async () => {
