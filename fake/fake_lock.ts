@@ -181,7 +181,7 @@ export class FakeLock implements DistributedLock {
     return await this.#calls.acquire(name, read);
   }
 
-  /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free now, or within `waitMs`. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     const read = this.#read(name, options);
     this.#faults.count("acquire", name);
@@ -359,8 +359,8 @@ export class FakeLock implements DistributedLock {
 
   async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
     const { signal } = options;
+    signal?.throwIfAborted();
     const sent = instant(this.#clock);
-    await this.#send("acquire", name, signal);
     let lease: ManagedLease | null = null;
     let isQueued = false;
     const onWait = (info: WaitInfo) => {
@@ -370,11 +370,14 @@ export class FakeLock implements DistributedLock {
     const onTurn = (turn: Turn) => {
       lease = this.#open(name, turn, options, isQueued ? instant(this.#clock) : sent);
     };
+    // An abort or an outage may come before the call is in the queue.
     const waiting: Waiting = { name, end: new AbortController() };
     const abort = () => waiting.end.abort(signal?.reason);
     this.#waiting.add(waiting);
     signal?.addEventListener("abort", abort);
     try {
+      await this.#send("acquire", name, waiting.end.signal);
+      this.#lifetime.ended.throwIfAborted();
       const [terms, label] = [termsOf(options), this.#labelOf(options)];
       await this.#queue.enter(name, { terms, signal: waiting.end.signal, label, onWait, onTurn });
     } finally {

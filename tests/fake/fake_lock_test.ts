@@ -36,6 +36,24 @@ function resultOf<T>(promise: Promise<T>): () => T | "pending" | Error {
   return () => result;
 }
 
+Deno.test("FakeLock.acquire() of a held lock ends by an abort, an outage or a disposal, however soon that comes", async () => {
+  for (const end of ["abort", "outage", "disposal"] as const) {
+    for (let turns = 0; turns < 5; turns++) {
+      const { clock, locks } = open();
+      await using _locks = locks;
+      locks.holdElsewhere("n");
+      const abort = new AbortController();
+      const result = resultOf(locks.acquire("n", { signal: abort.signal }));
+      for (let i = 0; i < turns; i++) await null;
+      if (end === "abort") abort.abort(new Error("enough"));
+      else if (end === "outage") locks.startOutage();
+      else void locks[Symbol.asyncDispose]();
+      await clock.advance(0);
+      assertInstanceOf(result(), Error, `${end} after ${turns} turns`);
+    }
+  }
+});
+
 Deno.test("FakeLock.holdElsewhere() holds a lock until its release, and then waiters get it in order", async () => {
   const { clock, locks } = open();
   await using _locks = locks;
