@@ -342,8 +342,10 @@ function labelled({ label }: AcquireEvent | HoldEvent): Attributes {
   return label === undefined ? {} : { "holdfast.label": label };
 }
 
+/** Without the message and the stack of the error, which have the name of the lock. */
 function fail(span: Span, error: unknown): void {
-  const message = error instanceof Error ? error.message : String(error);
-  span.recordException(error instanceof Error ? error : message);
+  const name = error instanceof Error ? error.name : "Error";
+  const message = error instanceof LockError ? error.code : name;
+  span.recordException({ name, message });
   span.setStatus({ code: SpanStatusCode.ERROR, message });
 }

@@ -15,7 +15,8 @@ export interface KeptSpan {
   readonly name: string;
   readonly attributes: Record<string, unknown>;
   readonly events: string[];
-  isError: boolean;
+  /** What it was told about its failure: exceptions, then its status. */
+  readonly failures: unknown[];
   isEnded: boolean;
 }
 
@@ -53,7 +54,7 @@ export function keepTelemetry(): KeptTelemetry {
   };
   const startSpan = (name: string, { attributes }: { attributes: Attributes }) => {
     const kept: KeptSpan = {
-      ...{ name, attributes: { ...attributes }, events: [], isError: false, isEnded: false },
+      ...{ name, attributes: { ...attributes }, events: [], failures: [], isEnded: false },
     };
     spans.push(kept);
     const span = {
@@ -69,9 +70,9 @@ export function keepTelemetry(): KeptTelemetry {
         kept.events.push(event);
         return span;
       },
-      recordException: () => {},
-      setStatus: () => {
-        kept.isError = true;
+      recordException: (exception: unknown) => void kept.failures.push(exception),
+      setStatus: (status: unknown) => {
+        kept.failures.push(status);
         return span;
       },
       end: () => void (kept.isEnded = true),

@@ -22,6 +22,7 @@ Deno.test("the snippet for prom-client counts outcomes, waits, holds, losses and
   const other = locks.holdElsewhere("order:7");
   assertEquals(await locks.tryAcquire("order:7"), null);
   await assertRejects(() => locks.acquire("order:7", { waitMs: 10 }));
+  await assertRejects(() => locks.acquire("order:7", { signal: AbortSignal.timeout(10) }));
   const waiting = locks.acquire("order:7");
   await waitUntil("it waits", async () => await value("lock_waiting", {}) === 1);
   other.release();
@@ -29,7 +30,8 @@ Deno.test("the snippet for prom-client counts outcomes, waits, holds, losses and
   assertEquals([await value("lock_waiting", {}), await value("lock_held", {})], [0, 1]);
   locks.loseLease("order:7", "expired");
   const count = (outcome: string) => value("lock_acquire_seconds_count", { outcome });
-  assertEquals(await Promise.all(["granted", "busy", "ERR_LOCK_TIMEOUT"].map(count)), [2, 1, 1]);
+  const outcomes = ["granted", "busy", "ERR_LOCK_TIMEOUT", "aborted"];
+  assertEquals(await Promise.all(outcomes.map(count)), [2, 1, 1, 1]);
   assertEquals(await value("lock_held", {}), 0);
   assertEquals(await value("lock_hold_seconds_count", {}), 2);
   assertEquals(await value("lock_lost_total", { reason: "expired" }), 1);

@@ -1,7 +1,14 @@
 /** What `instrumentLocks()` makes of the channels. With a real SDK: `tests/npm/otel_test.ts`. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { inspect } from "node:util";
 import { FakeClock, FakeLock } from "../../fake/mod.ts";
-import { MemoryLock } from "../../mod.ts";
+import { LockTimeoutError, MemoryLock } from "../../mod.ts";
 import { instrumentLocks } from "../../otel/mod.ts";
 import { keepTelemetry } from "../../testing/otel/providers.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -33,7 +40,10 @@ Deno.test("instrumentLocks() counts calls by how they end", async () => {
     const spans = telemetry.spans.filter(({ attributes }) =>
       attributes["holdfast.outcome"] === outcome
     );
-    assertEquals(spans.map(({ isError, isEnded }) => [isError, isEnded]), [[failed, true]]);
+    assertEquals(spans.map(({ failures, isEnded }) => [failures.length > 0, isEnded]), [[
+      failed,
+      true,
+    ]]);
   }
   assertEquals([telemetry.sum("holdfast.waiting"), telemetry.sum("holdfast.held")], [0, 0]);
 });
@@ -49,7 +59,8 @@ Deno.test("instrumentLocks() counts losses by reason and late renewals, and ends
   assertEquals(telemetry.sum("holdfast.renewals.late"), 1);
   assertEquals(telemetry.sum("holdfast.losses", "unreachable"), 1);
   const [hold] = telemetry.spans.filter(({ name }) => name === "holdfast.hold");
-  assertEquals([hold!.isError, hold!.isEnded, hold!.events], [true, true, ["renewal late"]]);
+  assertEquals([hold!.isEnded, hold!.events], [true, ["renewal late"]]);
+  assert(hold!.failures.length > 0);
   assertEquals(telemetry.sum("holdfast.held"), 0);
 });
 
@@ -67,7 +78,14 @@ Deno.test("instrumentLocks() exports a name only through nameTemplate, whose err
     const telemetry = keepTelemetry();
     using _instrumented = instrumentLocks({ ...telemetryOptions(telemetry), nameTemplate });
     await using locks = new MemoryLock();
-    await locks.request("order:42", () => {});
+    const victim = await locks.acquire("order:42");
+    await assertRejects(() => locks.acquire("order:42", { waitMs: 0 }), LockTimeoutError);
+    await locks.request("order:42", { steal: true }, () => {});
+    await victim.release().catch(() => {});
+    const failures = telemetry.spans.flatMap(({ failures }) => failures);
+    const messages = ["ERR_LOCK_TIMEOUT", "ERR_LEASE_LOST"];
+    for (const message of messages) assertStringIncludes(JSON.stringify(failures), message);
+    for (const failure of failures) assert(!inspect(failure).includes("42"));
     const all = [...telemetry.spans, ...telemetry.values].map(({ attributes }) => attributes);
     assert(all.length >= 6);
     for (const attributes of all) {
