@@ -31,10 +31,9 @@ export interface ZooKeeperOptions {
   readonly source?: OwnSource;
   /** Opens a second port, with TLS. For a local server only. */
   readonly tls?: ServerTls;
-  /** For a local server only. */
   readonly extra?: {
     readonly settings?: Settings;
-    /** Files to write into its directory, by path. */
+    /** Files to write into its directory, by path. For a local server only. */
     readonly files?: Readonly<Record<string, string>>;
   };
 }
@@ -88,7 +87,7 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
       const secure = options.tls && await writeTls(place, securePort = freePort(), options.tls);
       return [await writeConfiguration(place, { ...settings, ...more, ...secure })];
     },
-    containerOptions: containerOptions(settings),
+    containerOptions: containerOptions({ ...settings, ...options.extra?.settings }),
     containerArguments: [],
     containerPort: 2181,
     isServing,

@@ -9,6 +9,7 @@ import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { endIoredis } from "../../testing/redis/clients.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -90,7 +91,7 @@ Deno.test("RedisLock.acquire() names ECONNREFUSED when ioredis has no offline qu
     assertEquals(await causeOf(ioredis(client)), REFUSED);
   });
   await waitUntil("the client is back", () => Promise.resolve(client.status === "ready"));
-  await client.quit();
+  await endIoredis(client);
 });
 
 Deno.test("RedisLock.acquire() names ECONNREFUSED when the client keeps its commands", async () => {
@@ -110,7 +111,7 @@ Deno.test("RedisLock.acquire() names ECONNREFUSED when the client keeps its comm
   await waitUntil("both are back", () => node.isReady && io.status === "ready");
   for (const client of clients) assertEquals(client.connectionError, undefined);
   node.destroy();
-  await io.quit();
+  await endIoredis(io);
 });
 
 Deno.test("RedisLock.acquire() says how long nothing came when the server is silent", async () => {
@@ -123,7 +124,7 @@ Deno.test("RedisLock.acquire() says how long nothing came when the server is sil
   assertEquals(await causeOf(ioredis(io)), silence);
   await server.resume();
   node.destroy();
-  await io.quit();
+  await endIoredis(io);
 });
 
 Deno.test("RedisLock.acquire() names the lost connection when the server dies during a request", async () => {
@@ -168,6 +169,6 @@ Deno.test("RedisLock.acquire() names a refusal of the server, and no password", 
     error.message,
     'Cannot use Redis for lock "n": the user lacks a permission (NOPERM). Check its ACL',
   );
-  await other.quit();
+  await endIoredis(other);
   client.destroy();
 });

@@ -11,6 +11,7 @@ import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
+import { endIoredis } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
@@ -107,7 +108,7 @@ Deno.test("RedisLock rejects with LockUnavailableError while its client reconnec
   await server.restart(); // else the reconnect timers of the client packages are leaks
   await waitUntil("both are back", () => node.isReady && io.status === "ready");
   node.destroy();
-  await io.quit();
+  await endIoredis(io);
 });
 
 Deno.test("nodeRedis() and ioredis() name the right adapter when they get a client of the other package", () => {
@@ -168,6 +169,5 @@ Deno.test("RedisLock shows no owner id in the causes of its errors, which ioredi
     }
     await server.command("CONFIG", "SET", "maxmemory", 0);
   }
-  io.disconnect();
-  await waitUntil("it is closed", () => io.status === "end");
+  await endIoredis(io);
 });

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { isStopped } from "../../../testing/runtime/processes.ts";
-import { findServer } from "../../../testing/servers/find.ts";
+import { findServer, ownSource } from "../../../testing/servers/find.ts";
 import { isAlive, startHolding } from "../../../testing/servers/process_checks.ts";
 import { sharedRedis, startRedis } from "../../../testing/servers/redis.ts";
 import { connectResp } from "../../../testing/servers/resp.ts";
@@ -50,7 +50,8 @@ Deno.test("RedisServer.resume() lets a paused server answer", async () => {
   await server.pause();
   let isAnswered = false;
   const answer = server.command("PING").then(() => isAnswered = true);
-  assertEquals(isStopped(server.pid) ?? true, true);
+  // Of a container the process id is unknown.
+  if ((await ownSource("redis")).kind === "local") assert(isStopped(server.pid) ?? true);
   for (let i = 0; i < 20; i++) await other.command("PING"); // an answer would have come, too
   assertEquals(isAnswered, false);
   await server.resume();
