@@ -236,7 +236,7 @@ Deno.test("deno task mutants explains itself, and refuses what it cannot mutate"
 });
 
 Deno.test(
-  "Reach knows lines that are reached in part, and in child processes",
+  "Reach knows lines that are reached in part, and in child processes, and the tests of other runtimes",
   UNBOUND,
   async () => {
     const PARTS = `
@@ -256,12 +256,16 @@ Deno.test(
     Deno.test("first()", () => void first(0));
   `;
     const tests = ["tests/core/parts_test.ts", "tests/child_test.ts"];
+    const [other, stranger] = [
+      "tests/npm/core_runtimes_test.ts",
+      "tests/npm/file_runtimes_test.ts",
+    ];
     await using project = await plantProject({
       ...FILES,
-      ...{ "core/parts.ts": PARTS, [tests[0]!]: PARTS_TEST },
+      ...{ "core/parts.ts": PARTS, [tests[0]!]: PARTS_TEST, [other]: "", [stranger]: PARTS_TEST },
     });
     const { root } = project;
-    const reach = await Reach.of(tests, {
+    const reach = await Reach.of([...tests, other, stranger], {
       ...{ root, tree: "t", cwd: root, args: ["-A"], filter: undefined, factor: new TimeFactor() },
       ...{ signal: new AbortController().signal, print: () => {} },
     });
@@ -269,9 +273,12 @@ Deno.test(
       reach.testsOf("core/parts.ts", line).isReached
     );
     assertEquals(reached, [2, 3, 4, 7, 9]);
-    assertEquals(reach.testsOf("core/parts.ts", 10), { tests: [tests[0]!], isReached: false });
-    assertEquals(reach.testsOf("core/other.ts", 3), { tests: [tests[1]!], isReached: true });
-    assertEquals(reach.testsOf("core/limit.ts", 4), { tests: [], isReached: false });
+    const testsOf = (path: string, line: number) => reach.testsOf(path, line).tests;
+    assertEquals(testsOf("core/parts.ts", 9), [tests[0]!, other]);
+    assertEquals(testsOf("core/parts.ts", 10), [other, tests[0]!]);
+    assertEquals(reach.testsOf("core/other.ts", 3), { tests: [tests[1]!, other], isReached: true });
+    assertEquals(reach.testsOf("core/limit.ts", 4), { tests: [other], isReached: false });
+    assertEquals(testsOf("redis/lock.ts", 1), []);
   },
 );
 

@@ -11,11 +11,13 @@ import { relative, resolve } from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
+import { NPM_FOLDER, NPM_FOLDER_VARIABLE } from "../../testing/npm/cache.ts";
 import { findNeededServers } from "../../testing/runner/needed_servers.ts";
 import { testFilesIn } from "../../testing/runner/select.ts";
 import { importMapArgs } from "../import_map.ts";
 import { commitOf, Copies } from "./copies.ts";
 import { seedsOf } from "./draw.ts";
+import { folderOnOtherRuntimes } from "./reach.ts";
 import { reportOf, runMutants } from "./run.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url)).replace(/\/$/, "");
@@ -32,7 +34,7 @@ const FOLDERS = [
   "fake",
 ];
 const DEFAULT_COUNT = 20;
-/** These run the code on other runtimes, where Deno counts no lines, or check the documentation. */
+/** These check the documentation and the tools, or run the code of several folders on other runtimes. */
 const BESIDE_THE_CODE = /^tests\/(?:npm|docs|tools)\//;
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -48,8 +50,8 @@ Mutations that break the types are drawn again. Which lines a test file reaches 
 test files run once for that. The result stays in .mutants/ until the work tree changes. A child process
 that is killed has reached nothing.
 
-  FILES             only these test files or folders; all by default, but for those of the npm package,
-                    the documentation and the tools
+  FILES             only these test files or folders; all by default, but for those of the documentation,
+                    the tools, and the npm package as a whole
   --seed N          draws the mutants of an earlier run; by default, those of the last commit
   --count N         how many mutants; ${DEFAULT_COUNT} by default
   --only PATH,…     mutates only these folders or files; by default ${DEFAULT_FOLDERS.join(", ")}
@@ -97,11 +99,15 @@ function sourceAt(text: string): string {
   throw new RangeError(`Cannot mutate "${text}": choose folders or files in ${FOLDERS.join(", ")}`);
 }
 
-async function testFiles(paths: readonly string[]): Promise<string[]> {
-  const folders = paths.length > 0 ? paths : ["tests"];
-  const files = (await Promise.all(folders.map((path) => testFilesIn(resolve(ROOT, path))))).flat();
+async function testFiles(paths: readonly string[], sources: readonly string[]): Promise<string[]> {
+  const chosen = paths.length > 0 ? paths : ["tests"];
+  const files = (await Promise.all(chosen.map((path) => testFilesIn(resolve(ROOT, path))))).flat();
   const tests = [...new Set(files.map((file) => relative(ROOT, file)))];
-  return paths.length > 0 ? tests : tests.filter((test) => !BESIDE_THE_CODE.test(test));
+  if (paths.length > 0) return tests;
+  const folders = new Set(sources.map((path) => path.split("/")[0]));
+  return tests.filter((test) =>
+    !BESIDE_THE_CODE.test(test) || folders.has(folderOnOtherRuntimes(test))
+  );
 }
 
 async function main(): Promise<number> {
@@ -127,7 +133,8 @@ async function main(): Promise<number> {
     ? `; other seeds of this commit: ${others.join(", ")}`
     : "";
   console.log(`Seed: ${seed}${more}`);
-  const tests = await testFiles(options.tests);
+  const tests = await testFiles(options.tests, sources);
+  process.env[NPM_FOLDER_VARIABLE] = NPM_FOLDER; // The copies use the packages that are installed.
   await findNeededServers(tests, [], console.log);
   await using copies = await Copies.of(ROOT);
   const result = await runMutants({

@@ -13,6 +13,8 @@ import { ReachedLines } from "./reached_lines.ts";
 /** Where the map is kept, below the root; git ignores it. */
 const FOLDER = ".mutants";
 const IS_TEST = /^(?:tests|testing)\//;
+/** Test files that run the code of a folder, which they are named after, on other runtimes. */
+const ON_OTHER_RUNTIMES = /^tests\/npm\/([a-z]+)_/;
 
 /** What a test file reaches. */
 interface Reached {
@@ -78,18 +80,28 @@ export class Reach {
   }
 
   /**
-   * The test files that reach a line, the nearest one first. If none does, those that load its file:
-   * perhaps the line is reached in a child process that is killed.
+   * The test files that reach a line, the nearest one first, then those of other runtimes, which may reach
+   * it. If none of Deno does, those of other runtimes come first, then those that load its file: perhaps the
+   * line is reached in a child process that is killed.
    */
   testsOf(path: string, line: number): { readonly tests: string[]; readonly isReached: boolean } {
-    const loading = [...this.#files].filter(([, { lines }]) => lines[path] !== undefined);
-    const reaching = loading.filter(([, { lines }]) => lines[path]!.includes(line));
+    const names = [...this.#files.keys()].toSorted((a, b) =>
+      nearness(path, b) - nearness(path, a) || this.secondsOf(a) - this.secondsOf(b)
+    );
+    const linesOf = (test: string) => this.#files.get(test)!.lines[path];
+    const others = names.filter((test) => folderOnOtherRuntimes(test) === path.split("/")[0]);
+    const loading = names.filter((test) =>
+      folderOnOtherRuntimes(test) === undefined && linesOf(test) !== undefined
+    );
+    const reaching = loading.filter((test) => linesOf(test)!.includes(line));
     const isReached = reaching.length > 0;
-    const tests = (isReached ? reaching : loading).toSorted(([a, first], [b, second]) =>
-      nearness(path, b) - nearness(path, a) || first.seconds - second.seconds
-    ).map(([test]) => test);
-    return { tests, isReached };
+    return { tests: isReached ? [...reaching, ...others] : [...others, ...loading], isReached };
   }
+}
+
+/** The folder of the code that a test file runs on other runtimes, where Deno counts no lines. */
+export function folderOnOtherRuntimes(test: string): string | undefined {
+  return ON_OTHER_RUNTIMES.exec(test)?.[1];
 }
 
 /** How much the path of a test file is like that of a source file: the folders, then the name. */
