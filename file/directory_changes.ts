@@ -103,7 +103,7 @@ export class DirectoryChanges implements DirectoryListener {
   }
 
   /**
-   * Waits until it is time to try again. The first call of a waiter returns at once.
+   * Waits until it is time to try again. The first call of a waiter returns at once, unless it yields.
    *
    * @param seen What the last look or try has found.
    */

@@ -6,14 +6,14 @@
  * again. A release ends the turn, clears that mark and unlocks the file, which is deleted a second later
  * unless it is locked or wanted then. A lease is lost, and released, once its file is no longer at the path.
  *
- * A waiter looks, by reading only, before it tries, since the close after a failed try wakes the others. But
- * such a try marks the file as wanted, so one is made if the mark is missing once an instance has got the
- * lock twice in a row. If it is there, an instance that got the lock eight times in a row pauses once, so
- * that others go first (`"yield"`). A file that is locked but not marked as held (`"unmarked"`) is locked for
- * a moment, or by another program.
+ * A waiter looks before it tries, by a shared lock on the file, opened for reading only, since the close after
+ * a failed try wakes the others. But such a try marks the file as wanted, so a waiter makes one if an instance
+ * has got the lock twice in a row and the mark is missing. If it is there, an instance that got the lock eight
+ * times in a row pauses once, then tries without a look (`"yield"`), so that others go first. A file that is
+ * locked but not marked as held (`"unmarked"`) is locked for a moment, or by another program.
  *
  * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
- * `directory_changes.ts`, tokens in `tokens.ts`, deletion in `deletion.ts`.
+ * `directory_changes.ts`, tokens in `tokens.ts`, deletion, also after killed processes, in `deletion.ts`.
  *
  * @module
  */
@@ -120,7 +120,7 @@ export class FileLock implements ListableLock {
   /**
    * Creates a manager of locks. Nothing is written before the first call.
    *
-   * @param options Directory, deletion, polling, label, and the time limit of disposal.
+   * @param options Directory, deletion, polling, label, warnings, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
    * @throws {LockSetupError} If the runtime cannot lock files here: Deno before 2.8, Node without koffi,
@@ -207,7 +207,7 @@ export class FileLock implements ListableLock {
     }
   }
 
-  /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free now, or within `waitMs`. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     const read = this.#read(name, options);
     if (isPlainTry(read)) return await this.#tryOnce(name, read);

@@ -37,7 +37,7 @@ export interface Record {
   /** Whether the lock was granted and not released. A holder that dies leaves `true` behind. */
   readonly held: boolean;
   /**
-   * Whether another process waits. Its polls set this mark; the grant that begins a new streak
+   * Whether another process waits. Its failed tries set this mark; the grant that begins a new streak
    * clears it.
    */
   readonly wanted: boolean;

@@ -130,7 +130,7 @@ export class MemoryLock implements ListableLock {
     throw ending.reason;
   }
 
-  /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free now, or within `waitMs`. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     const read = this.#read(name, options);
     if (isPlainTry(read)) return await this.#tryOnce(name, read);

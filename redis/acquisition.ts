@@ -1,7 +1,7 @@
 /**
  * The life of one call, in the words of `docs/redis-protocol.md`. Invariants are those of `docs/design.md`.
  *
- * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_ (both also take over what its owner
+ * 1. The call _asks_, as soon as its instance has a slot: to _wait_ or _try_ (both also take over what its owner
  *    id holds), to _attach_ (only that), or to _steal_ (from the holder that was read before, or a lock that is
  *    free by now). An ask that fails is sent again until the outage budget is used up, unless no retry can help.
  *    The answer says: granted; queued; held (a call that does not wait ends without a lease); late (nothing was
@@ -13,13 +13,13 @@
  *    answer, "queued" or "granted", says that the server does not know them all, or if one gives up in an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim of 3 s at most. If more than half of that is left, an
  *    automatically renewed lease opens without a round trip. Otherwise it asks once more, for a whole TTL. If the
- *    message is lost, the foremost waiter's next answer is the grant, or names the holder, which asks.
+ *    message is lost, the foremost waiter's next answer is the grant, or names an exclusive holder, which asks.
  * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
- *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant
- *    on the same client, unless both are shared; the message "stolen"; and, if it is exclusive, the answer
- *    "queued" or "held" to a later call of its owner id, except "held" to a steal.
- * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified
- *    that the lock is free, and asks).
+ *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant of
+ *    its lock on the same client, unless both are shared; the message "stolen"; and the answer "queued" or "held"
+ *    to a later call of its owner id, except "held" to a steal.
+ * 5. A _release_ is one `leave`: the next waiters that may now hold the lock get it (with `handoff: false`, the
+ *    first is notified that the lock is free, and asks).
  * 6. A call that ends without a lease _cleans up_ in the background: it waits for the answers to its asks, and
  *    leaves if the server may know the call, or may still execute a copy of an ask. Against such a copy this
  *    leave, and that of a release, writes a tombstone.
@@ -103,7 +103,7 @@ export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" |
  *
  * In brackets is what the answer to the current ask is worth: _outdated_, after "queued" another ask must
  * follow; _void_, it decides nothing: a grant in it was stolen. Nor does an answer that a grant message has
- * overtaken. Errors, an abort and disposal end the call in any phase.
+ * overtaken. In any phase an abort, disposal, an attach of its owner id or a final failure ends the call.
  */
 export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions {
   readonly keys: LockKeys;
@@ -307,7 +307,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   }
 
   #onAnswer(answer: AskAnswer, sent: AskSent): void {
-    // A grant may be too late for a lease: it uses up the budget, or the call would ask forever.
+    // A grant may be too late for a lease: it does not end the outage, or the call would ask forever.
     if (answer.state !== "granted") this.#budget.answered();
     this.#lateAsks = 0;
     switch (answer.state) {
@@ -424,7 +424,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#wake?.();
   }
 
-  /** Ends the call in favour of one that takes over what its owner id holds: the clean-up keeps the lock. */
+  /** The clean-up keeps the lock for the attach. */
   end(error: LockError): void {
     this.#endedBy = error;
     this.#keepsLock = true;
@@ -491,7 +491,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
-    // The longer time of an earlier call of this id is believed if the answer came within the TTL of this call.
+    // An earlier call of this id asked for longer: believed, for the answer came within the TTL of this call.
     const keepsLonger = outlivesDisposal || !autoRenew;
     if (keepsLonger && validMs > this.ttlMs) lease.extend(sent, validMs, validMs);
     held.add(this.keys.lock, this, lease);
@@ -524,7 +524,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     }
     const left = commands.leave(this.keys, this.value, tombstoneMs, keepsLock, request);
     return left.then((leave) => {
-      // Not before: until then an answer may name this holder, and would be taken for a lost grant.
+      // Not before: an answer that names this holder until then would be taken for a lost grant.
       held.remove(lock, this.value);
       if (leave.answer.state !== "gone") return leave.answer;
       waiters.askNow(lock); // the foremost one: the queue may be lost, too
@@ -559,7 +559,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   async #leaveAtLast(): Promise<void> {
     const { engine: { clock, stopped }, commands, held } = this.#context;
     const { ownerId, outlivesDisposal } = this.#terms;
-    // The answers tell whether to leave. And an offline client would get one more command for its queue.
+    // The answers tell whether to leave. Before them it would only lengthen the queue of an offline client.
     await abortable(this.#answered(), stopped);
     if (!this.#isKnown && !this.#isUnclean) return;
     const untilMs = clock.now() + this.ttlMs + TOMBSTONE_MS;

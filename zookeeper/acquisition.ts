@@ -8,21 +8,21 @@
  *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
  * 3. **Wait**: else watch, by `getData`, the nearest blocker and our znode until one is deleted or the
  *    connection changes. If the blocker is gone and the others are few, read them; else list the children; go
- *    to 2. While other waiters of this instance are ahead, watch only our znode, unless they and it are
- *    shared. A `tryAcquire` without `waitMs` waits only behind such calls, until the first is gone or 100 ms old.
+ *    to 2. While other waiters of this instance are ahead, watch only our znode, unless they and ours
+ *    are shared. A `tryAcquire` without `waitMs` waits only behind such calls, until the first is gone or 100 ms old.
  * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
  *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
  *    is greater than all earlier tokens and less than all later ones.
- * 5. **Lease**: an answered write proves the session, for ⅔ of its timeout T as a rule (`session.ts` tells
- *    how long). If less than T/4 of the last proof is left, a heartbeat goes first, and after it our
- *    znode is read, unless its watch is set: it may have been deleted.
+ * 5. **Lease**: an answered write proves the session for ⅔ of its timeout T as a rule, from when it was sent
+ *    (see `session.ts`). If less than T/4 of the last proof is left, a heartbeat goes first, and after it
+ *    our znode is read, unless its watch is set: it may have been deleted.
  * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
  *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. The
  *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until
  *    their deadline, nothing arrives for T, or the server ends it or grants another timeout.
- * 7. **Release**, loss, or a call that ends without a lease or starts over: delete our znode, again and
- *    again until the server answers or says that the session has expired, or disposal is over; in a later
- *    session if this one is over. If the server refuses, `release()` or `tryAcquire()` rejects.
+ * 7. **Release**, loss, or a call that ends without a lease or starts over: delete our znode again and again, in
+ *    a later session if this one is over, until the server answers or says that this one has expired, or disposal
+ *    is over. `release()` waits until the deadline at most; if the server refuses, it or `tryAcquire()` rejects.
  *
  * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
  * the next session if this one is over. A create without an answer may have been executed: after a write
@@ -80,10 +80,8 @@ export interface CallContext {
   readonly outage: OutageTerms;
 }
 
-/** The terms of one call. */
 export interface AcquisitionTerms extends Traced, Pick<AcquireOptions, "maxHoldMs" | "signal"> {
   readonly name: string;
-  /** The path of the lock's znode. */
   readonly lockPath: string;
   readonly mode: LockMode;
   /** Whether it does not wait for a holder: a `tryAcquire()` without `waitMs`, or any call with `waitMs: 0`. */
@@ -357,7 +355,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   /** Sets the watch of our znode, unless it is set. The lease is lost if the znode is deleted. Never rejects. */
   async onChange(): Promise<void> {
     const znode = this.#heldZnode!;
-    // If this fails, the next heartbeat tries again.
+    // If this fails, the next heartbeat or connection tries again.
     if (znode.watchState === "unset") await znode.watch().catch(() => {});
     if (znode.watchState === "deleted") this.#lease?.lose("stolen");
   }
@@ -374,8 +372,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
   }
 
   async #release(znode: OwnZnode, isFirst: boolean): Promise<ReleaseAnswer> {
-    // The first one leaves the queue at once. The engine pauses before the next one, but nothing may follow the wait
-    // for a connection: that may be lost again sooner than any pause ends.
+    // The first one leaves the queue at once. The engine pauses before the next one, so here the delete directly
+    // follows the wait for a connection: that may be lost again sooner than any pause ends.
     if (!isFirst && !await this.#reconnected()) return { state: "unknown", cause: undefined };
     const answer = await this.#delete(znode);
     // Once our znode is deleted, nothing is sent again, even if the answer came after the first attempt was over.

@@ -48,7 +48,7 @@ export interface LeaseContext {
   readonly schedule: LeaseSchedule<ManagedLease>;
   /** The clean-ups and the running releases. Disposal waits for both. */
   readonly background: Background;
-  /** Aborts at the end of disposal. From then on nothing is retried. */
+  /** Aborts at the end of disposal. From then on no release is attempted. */
   readonly stopped: AbortSignal;
   /** The user's option: gets each lease that has less than a third of its time left, although it is renewed. */
   readonly onRenewalLate: ((late: RenewalLate) => void) | undefined;
@@ -100,15 +100,12 @@ export class ManagedLease implements Lease, ScheduledLease {
   #renewing: Promise<boolean> | null = null;
   #attempt: Attempt | null = null;
   /**
-   * From when a renewal is sent or queued until an answer extends the lease: its last error, if one has failed. A
-   * lease that runs out meanwhile is "unreachable", else "expired".
+   * Set from when a renewal is sent or queued until an answer extends the lease; `cause`: the last error, if any.
+   * A lease that runs out meanwhile is "unreachable", else "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
   #releasing: Promise<boolean> | null = null;
-  /**
-   * The error of the methods: the loss; or, of a release, that it was answered with "gone", or never while the
-   * lease was unproven.
-   */
+  /** What the methods throw: the loss; or that a release found the lease gone, or had no answer and no proof. */
   #error: LeaseLostError | null = null;
   /** The reason of `signal`: why the lease was lost while it was held. */
   #loss: LeaseLostError | null = null;
@@ -120,7 +117,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** What the channels tell about it; `null` until somebody listens. */
   #trace: HoldTrace | null = null;
 
-  /** @param deadlineMs That of the grant, in monotonic ms: from when it was sent, or from its `startMs`. */
+  /** @param deadlineMs That of the grant, in monotonic ms: counted from its `startMs`, or else from `sent`. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
     this.#context = context;
     this.#actions = actions;
@@ -203,7 +200,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /**
    * The service has answered a request that was sent at `sent`: the lease has `validMs` left from then, less
    * the drift of clocks. Of two answers the later deadline counts, for this one may be late; but an answer from
-   * before a suspension of the process, in which its deadline stood still, counts less than one from after it.
+   * before a suspension of the process, in which its deadline stood still, yields to any other.
    */
   extend(sent: Instant, validMs: number, ttlMs: number = this.#ttlMs): void {
     if (!this.#checkLive()) return;
@@ -249,7 +246,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   #checkProven(): boolean {
     if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
-      // Without automatic renewal it is proven, not prolonged: no renewal shortens a lease, so 1 ms does not.
+      // Without automatic renewal, 1 ms: it proves the lease and changes nothing, for no renewal shortens one.
       this.#sendRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;
@@ -292,7 +289,6 @@ export class ManagedLease implements Lease, ScheduledLease {
     return Math.min(this.#deadlineMs, this.#maxHoldAtMs, renewAtMs, this.#lateMs);
   }
 
-  /** Called by the schedule. */
   tick(nowMs: number): number | null {
     if (!this.#checkLive()) return null;
     const { ttlMs, watchEveryMs = Infinity } = this.#grant;
@@ -323,11 +319,11 @@ export class ManagedLease implements Lease, ScheduledLease {
     this.#renewAtMs = watchEveryMs === undefined
       ? Math.min(endMs - 2 * thirdMs, nowMs + ttlMs / 3)
       : sent.nowMs + watchEveryMs;
-    // A grant on ZooKeeper may come when most of its proof is used up: then it is late when half of the rest is.
+    // An answer may come when much of its time is used up: then the lease is late when half of the rest is.
     this.#lateMs = endMs === Infinity ? Infinity : endMs - Math.min(thirdMs, (endMs - nowMs) / 2);
   }
 
-  /** Resolves with true if the answer was "held". An answer that comes after its attempt is still handled. */
+  /** Resolves with true for "held" in time. An answer that comes after its attempt is still handled. */
   #sendRenewal(ttlMs: number): Promise<boolean> {
     const { clock, schedule } = this.#context;
     const grantedMs = Math.max(Math.min(this.#grant.ttlMs, this.#grant.validMs), this.#validMs);
@@ -381,7 +377,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     context.answerMs = Math.min(context.clock.now() - sent.nowMs, context.answerMs * 1.01 + 0.01);
   }
 
-  /** A renewal is answered, perhaps after its attempt. Returns true for "held" before the deadline. */
+  /** Returns true for "held" before the deadline. */
   #onRenewalAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
     if (answer.state === "unknown" && this.#unanswered !== null) {
       this.#unanswered = { cause: answer.cause };
@@ -457,15 +453,12 @@ export class ManagedLease implements Lease, ScheduledLease {
     await this.#releasing?.catch(() => {});
   }
 
-  /**
-   * Sends releases until one is answered, at most until the deadline.
-   * Resolves with true if the lease was ours until `release()` was called.
-   */
+  /** Resolves with true if the lease was ours until `release()` was called. */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background, stopped } = this.#context;
     this.#state = "releasing";
     this.#leaveSchedule();
-    // The result if no release is ever answered: a lease that is proven now was ours until now.
+    // The result if no answer tells: a lease that is proven now was ours until now.
     const isOurs = !wasSuspended(clock, this.#sent, this.#validMs);
     const endMs = this.#deadlineMs;
     let refusal: LockError | null = null;
