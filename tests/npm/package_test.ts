@@ -5,11 +5,13 @@ import { packedPackage } from "../../testing/npm/package.ts";
 import { NODE_22, programOf, runtimeSkip } from "../../testing/npm/runtimes.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { isExternal, linksIn, problemOf, PROJECT } from "../../tools/docs/links.ts";
-import { REPOSITORY } from "../../tools/npm/project.ts";
+import { PEERS, REPOSITORY } from "../../tools/npm/project.ts";
 import { isTooLarge, measureEntries, sizeLine } from "../../tools/npm/sizes.ts";
 import { LONG_BOUND_MS } from "../../testing/time.ts";
 
 const LINTERS = ["publint@0.3.25", "@arethetypeswrong/cli@0.18.5"];
+/** The packages that only this one calls. */
+const CALLED = ["koffi", "node-zookeeper-client"];
 const skip = await installSkip(LINTERS) ?? await runtimeSkip(NODE_22);
 
 async function lint(script: string, ...options: string[]): Promise<string> {
@@ -49,7 +51,24 @@ Deno.test("the npm package has no dependencies, and all of its peers are optiona
     manifest.peerDependenciesMeta,
     Object.fromEntries(Object.keys(peers).map((name) => [name, { optional: true }])),
   );
-  assertEquals(manifest.sideEffects, false);
+  assertEquals(manifest.sideEffects, ["./command/main.js"]);
+});
+
+Deno.test("npm installs the package beside any version of a client or framework", async () => {
+  const { archive } = await packedPackage();
+  const app = await Deno.makeTempDir();
+  const names = Object.keys(PEERS).filter((name) => !CALLED.includes(name));
+  for (const name of names) {
+    await Deno.mkdir(`${app}/old/${name}`, { recursive: true });
+    const manifest = JSON.stringify({ name, version: "0.0.1" });
+    await Deno.writeTextFile(`${app}/old/${name}/package.json`, manifest);
+  }
+  const dependencies = Object.fromEntries(names.map((name) => [name, `file:./old/${name}`]));
+  await Deno.writeTextFile(`${app}/package.json`, JSON.stringify({ private: true, dependencies }));
+  const command = ["npm", "install", "--offline", "--dry-run", "--no-audit", "--no-fund", archive];
+  const { success, output } = await runCommand(command, LONG_BOUND_MS, { cwd: app });
+  await Deno.remove(app, { recursive: true });
+  assert(success, output);
 });
 
 Deno.test("each entry of the npm package is as small as it must be", async () => {

@@ -23,14 +23,31 @@ function stepsOf(text: string): string[] {
 }
 
 Deno.test("publish.yml publishes a tag to both registries, after the gate and all tests", () => {
-  assertMatch(WORKFLOW, /^on:\n {2}push:\n {4}tags: \["v\*\.\*\.\*"\]\n\n/m);
+  // No pre-releases: npm would refuse one after JSR has taken it.
+  assert(WORKFLOW.includes('\non:\n  push:\n    tags: ["v[0-9]+.[0-9]+.[0-9]+"]\n\n'));
   assertEquals([...JOBS.keys()], ["test", "package", "jsr", "npm"]);
   const test = job("test");
   assert(test.indexOf("task ok") < test.indexOf("task test"));
   for (
-    const [name, needed] of [["package", "test"], ["jsr", "test"], ["npm", "package"]] as const
+    const [name, needed] of [
+      ["package", "test"],
+      ["jsr", "[test, package]"],
+      ["npm", "package"],
+    ] as const
   ) {
-    assertMatch(job(name), new RegExp(`^ {4}needs: ${needed}$`, "m"));
+    assert(job(name).includes(`\n    needs: ${needed}\n`), name);
+  }
+});
+
+Deno.test("publish.yml runs all tests where ci.yml does, and refuses pages that deny the release", () => {
+  const image = /^ {4}container: (debian:bookworm-slim@sha256:[0-9a-f]{64})$/m.exec(job("test"))
+    ?.[1];
+  assert(image !== undefined);
+  assert(Deno.readTextFileSync(".github/workflows/ci.yml").includes(image));
+  const refused = /! grep -nE '([^']+)' README.md README.zh-CN.md CHANGELOG.md/.exec(job("test"));
+  const words = new RegExp(refused![1]!.replaceAll("\\\\", "\\"));
+  for (const denial of ["**Not released yet:**", "**尚未发布：**", "0.1.0 (unreleased)"]) {
+    assertMatch(denial, words);
   }
 });
 

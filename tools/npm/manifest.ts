@@ -33,6 +33,7 @@ export function completeManifest(packed: PackedManifest): PackedManifest {
   const { dependencies = {}, ...rest } = packed;
   const others = Object.keys(dependencies).filter((name) => !(name in PEERS));
   if (others.length > 0) throw new Error(`The package must not depend on ${others.join(", ")}`);
+  const command = rest.exports[COMMAND]?.default;
   return {
     ...rest,
     description: DESCRIPTION,
@@ -41,8 +42,9 @@ export function completeManifest(packed: PackedManifest): PackedManifest {
     bugs: `${REPOSITORY}/issues`,
     repository: { type: "git", url: `git+${REPOSITORY}.git` },
     engines: ENGINES,
-    sideEffects: false,
-    ...COMMAND in rest.exports && { bin: { holdfast: rest.exports[COMMAND]!.default } },
+    // The command does its work when it is loaded: a bundler must keep its import.
+    sideEffects: command === undefined ? false : [command],
+    ...command !== undefined && { bin: { holdfast: command } },
     peerDependencies: PEERS,
     peerDependenciesMeta: Object.fromEntries(
       Object.keys(PEERS).map((name) => [name, { optional: true }]),

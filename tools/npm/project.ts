@@ -32,19 +32,20 @@ export const ENGINES: Readonly<Record<string, string>> = {
 };
 
 /**
- * The packages that a user installs for what they use. The ZooKeeper client is pinned, because its
- * private parts are patched.
+ * The packages that a user installs for what they use. Those of the user's own program may have any version:
+ * npm installs nothing beside one that a range excludes, also for a user of other entries. The ZooKeeper client
+ * is pinned, because its private parts are patched.
  */
 export const PEERS: Readonly<Record<string, string>> = {
-  "@nestjs/common": ">=10",
-  "@opentelemetry/api": "^1.9.0",
-  "express": ">=4",
-  "fastify": ">=5",
-  "hono": ">=4",
-  "ioredis": ">=5",
-  "koa": ">=2",
+  "@nestjs/common": "*",
+  "@opentelemetry/api": "*",
+  "express": "*",
+  "fastify": "*",
+  "hono": "*",
+  "ioredis": "*",
+  "koa": "*",
   "koffi": "^2.9.1 || ^3.0.0",
   "node-zookeeper-client": "1.1.3",
-  "redis": ">=4",
-  "rxjs": ">=7",
+  "redis": "*",
+  "rxjs": "*",
 };

@@ -35,7 +35,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./testing": 15_300,
   "./open": 73_000,
   "./web-locks": 5_100,
-  "./command": 80_000,
+  "./command": 94_000,
   "./fencing": 4_200,
   "./recipes": 2_000,
   "./adapters/node-cron": 1_500,
