@@ -370,6 +370,7 @@ Deno.test("ask.lua sweeps the waiters of dead processes when their time as parke
   for (const inbox of ["dead0", "dead1"]) await redis.command("HDEL", WAITERS, `inbox:${inbox}`);
   await redis.leave("a");
   assertEquals(await redis.holder(), valueOf("b"));
+  await redis.ask({ owner: "b", inbox: "b" }); // for more than the time of a claim
   const parked = await redis.command("ZRANGEBYLEX", QUEUE, "[parked ", "(parked!") as string[];
   assertEquals(parked.length, 2, "one entry for each dead process");
   assertEquals((await redis.queue()).length, 200, "its waiters keep their places");
