@@ -39,7 +39,7 @@ const OPENERS: Readonly<Record<string, () => Promise<Opener>>> = {
  * | `redis+sentinel://host1,host2/mymaster/0` | on the primary that sentinels call `mymaster`            |
  * | `zookeeper://host1:2181,host2:2181/app`   | on ZooKeeper, all paths below `/app`                     |
  * | `file:///run/lock/app`, `file:`           | on files in that directory, or in the user's own         |
- * | `memory:`                                 | in memory, of this one object: a second has its own      |
+ * | `memory:`                                 | in memory; each lock that is opened has its own          |
  *
  * `rediss:`, `rediss+cluster:` and `rediss+sentinel:` connect with TLS. Options of the strategy follow as
  * `?ttlMs=5000&keyPrefix=app:`, and are checked as there. So do these:

@@ -29,8 +29,8 @@ export function readServers(
   if (typeof source === "function") return { listServers: () => callList(source), chroot: "" };
   const { servers, chroot } = parseConnectString(source);
   const order = shuffled(servers);
-  // The first server may be silent for longer than the opening of a session may take: the next one, which asks for a
-  // list of its own, must begin elsewhere.
+  // The first server may be silent for longer than a session may take to open. The next session, which asks for a
+  // list of its own, must begin with another one.
   const listServers = () => {
     const list = [...order];
     order.push(order.shift()!);
