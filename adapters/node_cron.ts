@@ -16,6 +16,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
+import type { LeaseLostError } from "../core/contract/errors.ts";
 import { duration, type OptionTable, readTable, ttl } from "../core/contract/options.ts";
 import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { runOnce } from "../recipes/run_once.ts";
@@ -126,8 +127,11 @@ export function runCoordinator(
         const { promise: ended, resolve: end } = Promise.withResolvers<void>();
         // A run whose lease is lost stays known: `leaseOf()` must not say that there was none.
         runs.set(key, { lease, untilMs: SYSTEM_CLOCK.now() + maxHoldMs, end });
-        if (lease.signal.aborted) end();
-        else lease.signal.addEventListener("abort", () => end());
+        const { signal } = lease;
+        // Disposal keeps the lock, for half of its time at most, until `onComplete()` tells that the run has ended.
+        const onLost = () => (signal.reason as LeaseLostError).reason === "disposed" || end();
+        if (signal.aborted) onLost();
+        else signal.addEventListener("abort", onLost);
         resolve(true);
         return ended;
       }).then(({ ran }) => resolve(ran), reject); // after the start neither has an effect

@@ -23,6 +23,8 @@ import {
 } from "../core/contract/options.ts";
 import {
   BACKGROUND_CLOCK,
+  elapsedMs,
+  instant,
   pause,
   SYSTEM_CLOCK,
   TIMED_OUT,
@@ -134,10 +136,11 @@ export async function runOnce<T>(
   checkName(name);
   const { keepMs, tick, maxHoldMs } = readRunOnceOptions("runOnce()", options);
   callback().check("the work", work);
-  const untilMs = SYSTEM_CLOCK.now() + keepMs;
+  const called = instant(SYSTEM_CLOCK);
+  const untilMs = called.nowMs + keepMs;
   // Then the lock of the process that has run the work may be free again.
   const isTooLate = () =>
-    SYSTEM_CLOCK.now() >= untilMs ||
+    elapsedMs(SYSTEM_CLOCK, called) >= keepMs ||
     (tick !== undefined && Math.abs(SYSTEM_CLOCK.wall() - tick.getTime()) > keepMs);
   if (isTooLate()) return { ran: false };
   const isKept = locks.capabilities.attach;

@@ -100,7 +100,7 @@ export function hintFor(name: string, known: readonly string[]): string {
 function isSimilar(one: string, other: string): boolean {
   if (one === other || one === `${other}ms`) return true;
   const [short, long] = one.length <= other.length ? [one, other] : [other, one];
-  if (short.length < 4 || long.length > short.length + 1) return false;
+  if (short.length < 4) return false;
   let at = 0;
   while (at < short.length && short[at] === long[at]) at++;
   if (long.length > short.length) return short.slice(at) === long.slice(at + 1);

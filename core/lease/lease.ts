@@ -377,7 +377,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     context.answerMs = Math.min(context.clock.now() - sent.nowMs, context.answerMs * 1.01 + 0.01);
   }
 
-  /** Returns true for "held" before the deadline. */
+  /** Returns true if the answer proves the lease. One to a request from before a suspension does not. */
   #onRenewalAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
     if (answer.state === "unknown" && this.#unanswered !== null) {
       this.#unanswered = { cause: answer.cause };
@@ -385,7 +385,8 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (!this.#checkLive()) return false;
     if (answer.state === "lost") this.lose(answer.reason);
     else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
-    return answer.state === "held" && this.#checkLive();
+    if (answer.state !== "held" || !this.#checkLive()) return false;
+    return !wasSuspended(this.#context.clock, this.#sent, this.#validMs);
   }
 
   /** An error of the user's callback must not end the timer of all leases. */

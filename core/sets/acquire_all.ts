@@ -34,7 +34,7 @@ import {
 import { runUnder } from "../contract/request.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import { ANSWER_WITHIN_MS } from "../time/bounded_wait.ts";
-import { BACKGROUND_CLOCK, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
+import { BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
 import { type LeaseSet, leaseSetOf } from "./lease_set.ts";
 import { LimitedLease } from "./limited_lease.ts";
 
@@ -62,7 +62,8 @@ export interface LockEntry {
 /**
  * Options of {@linkcode acquireAll}, {@linkcode tryAcquireAll} and {@linkcode requestAll}: those of a single
  * call without `steal`. They apply to each lock, except that `waitMs` and `signal` end the wait for all of
- * them, and that `maxHoldMs` counts from the last grant.
+ * them, that `maxHoldMs` counts from the last grant, and that with `autoRenew: false` the first ones are
+ * renewed until then.
  */
 export type AcquireAllOptions<Options extends AcquireOptions = AcquireOptions> =
   & Omit<Options, "onWait" | "steal">
@@ -335,13 +336,21 @@ async function acquireInOrder(
         ? undefined
         : Math.max(0, Math.ceil(startMs + waitMs - SYSTEM_CLOCK.now()));
       const call = new CallSignal(signal, ...held.map((lease) => lease.signal));
-      const lease = await locks[method](name, {
-        ...options,
-        waitMs: leftMs,
-        maxHoldMs: undefined,
-        signal: call.signal,
-        onWait: onWait && ((info) => onWait(name, info)),
-      }).finally(() => call.end());
+      const waited = new AbortController();
+      if (options.autoRenew === false && held.length > 0) keepRenewed(held, waited.signal);
+      let lease: Lease | null;
+      try {
+        lease = await locks[method](name, {
+          ...options,
+          waitMs: leftMs,
+          maxHoldMs: undefined,
+          signal: call.signal,
+          onWait: onWait && ((info) => onWait(name, info)),
+        });
+      } finally {
+        call.end();
+        waited.abort();
+      }
       if (lease === null) {
         const refusal = await releaseAll(held, signal);
         if (refusal !== undefined) throw refusal; // with null, all are released, or will be
@@ -352,8 +361,9 @@ async function acquireInOrder(
     // A lease may have been lost in the moment of the last grant.
     for (const lease of held) lease.signal.throwIfAborted();
   } catch (error) {
-    await releaseAll(held, signal);
+    const refusal = await releaseAll(held, signal);
     if (!(error instanceof LockTimeoutError)) throw error;
+    if (refusal !== undefined) throw refusal; // one of the locks stays held
     const waitedMs = Math.round(SYSTEM_CLOCK.now() - startMs);
     throw new LockTimeoutError(error.lockName!, waitedMs, error.holderLabel, { cause: error });
   }
@@ -363,6 +373,20 @@ async function acquireInOrder(
   const clock = isFreedByEnd ? BACKGROUND_CLOCK : SYSTEM_CLOCK;
   const endMs = clock.now() + maxHoldMs;
   return leaseSetOf(held.map((lease) => new LimitedLease(lease, endMs, clock)));
+}
+
+/** Renews leases that are not renewed automatically: the next one may be waited for longer than their TTL. */
+async function keepRenewed(leases: readonly Lease[], waited: AbortSignal): Promise<void> {
+  const held = [...leases];
+  try {
+    for (;;) {
+      await pause(SYSTEM_CLOCK, Math.min(...held.map((lease) => lease.remainingMs)) / 2, waited);
+      if (waited.aborted) return;
+      await Promise.all(held.map((lease) => lease.renew()));
+    }
+  } catch {
+    // Its signal has ended the call.
+  }
 }
 
 /**

@@ -39,6 +39,7 @@ export class LimitedLease implements Lease {
 
   get signal(): AbortSignal {
     this.#checkTime();
+    void this.#inner.signal; // reads the clock, and aborts ours at once
     return this.#signal.signal;
   }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { CallSignal } from "./abort_watch.ts";
-import { abortable, type Clock, TIMED_OUT, within } from "./clock.ts";
+import { abortable, type Clock, TIMED_OUT, within, withinSteps } from "./clock.ts";
 import type {
   AcquireOptions,
   Lease,
@@ -87,16 +87,8 @@ export class BoundedWaits<Options extends AcquireOptions> {
     return unanswered(name, true);
   }
 
-  /**
-   * Waits for an answer of the service. While the event loop is blocked, requests are not sent and answers
-   * are not read: that is not the service's fault.
-   */
-  async #inTime<T>(answer: Promise<T>, steps: number): Promise<T | typeof TIMED_OUT> {
-    for (let i = 0; i < steps; i++) {
-      const result = await within(this.#clock, answer, LIMIT_MS / STEPS);
-      if (result !== TIMED_OUT) return result;
-    }
-    return TIMED_OUT;
+  #inTime<T>(answer: Promise<T>, steps: number): Promise<T | typeof TIMED_OUT> {
+    return withinSteps(this.#clock, answer, LIMIT_MS / STEPS, steps);
   }
 
   /** Reads the holder, unless the caller's signal aborts first. */

@@ -166,6 +166,23 @@ export function within<T>(
 }
 
 /**
+ * The same for the answer of a service, within `steps` times `stepMs`. While the event loop is blocked, requests
+ * are not sent and answers are not read: that uses up one step at most, for it is not the service's fault.
+ */
+export async function withinSteps<T>(
+  clock: Clock,
+  answer: PromiseLike<T>,
+  stepMs: number,
+  steps: number,
+): Promise<T | typeof TIMED_OUT> {
+  for (let i = 0; i < steps; i++) {
+    const result = await within(clock, answer, stepMs);
+    if (result !== TIMED_OUT) return result;
+  }
+  return TIMED_OUT;
+}
+
+/**
  * Resolves or rejects as `promise` does, or rejects with `signal.reason` if the signal aborts first. A
  * later rejection of `promise` is ignored.
  */

@@ -31,7 +31,6 @@ export class TimeHeap<T extends Timed> implements Iterable<T> {
   }
 
   add(item: T): void {
-    this.#items.push(item);
     this.#rise(item, this.size++);
   }
 

@@ -53,12 +53,13 @@ Deno.test("runCoordinator() runs each fire of node-cron once, where the obvious 
 
 Deno.test("runCoordinator() is a RunCoordinator of node-cron, and rejects in an outage", async () => {
   await using locks = new MemoryLock();
-  const coordinator: RunCoordinator = runCoordinator(locks);
+  const coordinator = runCoordinator(locks) satisfies RunCoordinator;
   assertEquals(await coordinator.shouldRun("a task: with colons", 30_000), true);
   assertEquals(await coordinator.shouldRun("a task: with colons", 30_000), false);
   locks.tryAcquire = () => Promise.reject(new Error("an outage"));
   const skipped = await Promise.resolve(coordinator.shouldRun("b", 30_000)).catch(String);
   assertEquals(skipped, "Error: an outage");
+  coordinator.onComplete("a task: with colons");
 });
 
 Deno.test("runCoordinator() keeps the lock after the run, for node-cron's own time unless keepMs is set", async () => {

@@ -158,11 +158,20 @@ Deno.test("Lease retries a renewal while time remains, and a late answer still m
 
 /** A lease whose requests wait for their turns. */
 function openQueued() {
-  const queue: { request: LeaseRequest; send(answer: RenewAnswer | ReleaseAnswer): void }[] = [];
+  const queue: {
+    request: LeaseRequest;
+    isWithdrawn: boolean;
+    send(answer: RenewAnswer | ReleaseAnswer): void;
+  }[] = [];
   const wait = (request: LeaseRequest) => {
     const { promise, resolve, reject } = Promise.withResolvers<never>();
-    queue.push({ request, send: (answer) => resolve(answer as never) });
-    request.onQueued(() => reject(UNSENT));
+    const send = (answer: RenewAnswer | ReleaseAnswer) => resolve(answer as never);
+    const entry = { request, isWithdrawn: false, send };
+    queue.push(entry);
+    request.onQueued(() => {
+      entry.isWithdrawn = true;
+      reject(UNSENT);
+    });
     return promise;
   };
   const service = openLease({}, {
@@ -203,8 +212,39 @@ Deno.test("Lease retries the first renewal of a short claim on a long TTL before
 
 Deno.test("Lease declines its turn when the answer would come after its deadline", async () => {
   const { clock, queue } = openQueued();
-  await clock.pass(PROVABLE_MS - 30);
+  await clock.pass(PROVABLE_MS - 59);
   assertEquals(queue[0]!.request.onTurn(), false);
+});
+
+Deno.test("Lease declines its turn when less time is left than two answers have lately taken", async () => {
+  const { lease, clock, queue } = openQueued();
+  /** Lets the turn of the next renewal come when so much time is left. */
+  const turnWith = async (leftMs: number) => {
+    await clock.pass(lease.remainingMs - leftMs);
+    return queue.at(-1)!.request.onTurn();
+  };
+  const answer = async (answerMs: number) => {
+    await clock.pass(answerMs);
+    queue.at(-1)!.send({ state: "held", validMs: 3_000 });
+    await settle();
+  };
+  const renew = async (times: number, answerMs: number) => {
+    for (let i = 0; i < times; i++) {
+      assert(await turnWith(1_900));
+      await answer(answerMs);
+    }
+  };
+  await renew(10, 400);
+  assert(await turnWith(100), "a few slow answers are only a stall");
+  await answer(1);
+  await renew(600, 300);
+  assert(await turnWith(650));
+  await answer(300);
+  await renew(1, 1);
+  assert(await turnWith(100), "the answers are quick again");
+  await answer(1);
+  await renew(600, 300);
+  assertEquals(await turnWith(550), false);
 });
 
 Deno.test("Lease withdraws a renewal that waits for its turn when it is released or lost", async () => {
@@ -241,6 +281,19 @@ Deno.test("Lease pauses after each renewal that fails at once", async () => {
   await clock.pass(PROVABLE_MS);
   // 150 ms, and less by up to a half.
   assert(sentAtMs.length >= 13 && sentAtMs.length <= 28, `${sentAtMs.length} renewals`);
+});
+
+Deno.test("Lease.renew() is retried after a sixth of the TTL, 20 ms to 2 s, and a pause that is shortened at random", async () => {
+  const cases = [[60, 20, 5], [3_000, 500, 150], [60_000, 2_000, 500]] as const;
+  for (const [ttlMs, limitMs, pauseMs] of cases) {
+    const { lease, clock, renewals } = openLease({ ttlMs, validMs: ttlMs, autoRenew: false });
+    lease.renew().catch(() => {}); // never answered
+    await clock.pass(ttlMs);
+    const gaps = renewals.slice(1).map(({ sentMs }, i) => sentMs - renewals[i]!.sentMs);
+    assert(gaps.length > 0);
+    const areRight = gaps.every((ms) => ms >= limitMs + pauseMs / 2 && ms <= limitMs + pauseMs);
+    assert(areRight, `TTL ${ttlMs} ms: ${gaps}`);
+  }
 });
 
 Deno.test("Lease without a TTL is watched each watchEveryMs, counted from the last look", async () => {
@@ -499,6 +552,36 @@ Deno.test("Lease.release() waits for a renewal that is under way, but not beyond
   assertEquals(clock.timers, 0);
 });
 
+Deno.test("Lease.release() resolves at the deadline although its request waits for its turn, or has just had it", async () => {
+  for (const hasTurn of [true, false]) {
+    const { lease, clock, queue } = openQueued();
+    await clock.pass(PROVABLE_MS - 100);
+    let isOver = false;
+    const released = lease.release().finally(() => isOver = true);
+    await settle();
+    const release = queue[1]!;
+    await clock.pass(50);
+    if (hasTurn) assert(release.request.onTurn());
+    await clock.pass(49);
+    assert(!isOver);
+    await clock.pass(1);
+    assert(isOver);
+    assertEquals([await released, release.isWithdrawn], [true, !hasTurn]);
+  }
+  const { lease, clock, queue } = openQueued();
+  await clock.pass(1_500);
+  queue[0]!.request.onTurn();
+  const released = lease.release();
+  await settle();
+  assertEquals([queue.length, queue[0]!.isWithdrawn], [1, false], "the renewal is under way");
+  queue[0]!.send({ state: "held", validMs: 3_000 });
+  await settle();
+  queue[1]!.request.onTurn();
+  await clock.pass(200);
+  queue[1]!.send({ state: "released" });
+  assertEquals([await released, queue.length, clock.timers], [true, 2, 0]);
+});
+
 Deno.test("Lease.release() is idempotent, and disposal does not reject after it", async () => {
   const { lease, releases } = openLease();
   const first = lease.release();
@@ -620,6 +703,21 @@ Deno.test("Lease.renew() rejects when the answer after a suspension comes later 
   renewals[0]!.answer({ state: "held", validMs: 150 });
   const error = await assertRejects(() => renewed, LeaseLostError);
   assertEquals(error.reason, "expired");
+});
+
+Deno.test("Lease.renew() does not resolve by the answer to a request from before a suspension", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  let isResolved = false;
+  const renewed = lease.renew().then(() => isResolved = true);
+  await settle();
+  clock.stepWall(60_000); // the machine slept while the request was under way
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  assertEquals(isResolved, false);
+  await clock.pass(200); // the pause before the next one
+  renewals.at(-1)!.answer({ state: "held", validMs: 3_000 });
+  await renewed;
+  assert(lease.isHeld);
 });
 
 Deno.test("Lease stays proven when a renewal from before a suspension is answered after a newer one", async () => {

@@ -21,6 +21,7 @@ import {
   tryAcquireAll,
 } from "../../mod.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
+import { openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
@@ -268,6 +269,15 @@ Deno.test("acquireAll() and requestAll() warn about a call for one of their name
   assertEquals(ofOthers, []);
 });
 
+Deno.test("LimitedLease.signal is aborted when it is read after the deadline of its lease", () => {
+  const { lease, clock } = openLease();
+  const set = leaseSetOf([new LimitedLease(lease, clock.now() + 60_000, clock)]);
+  assert(!set.signal.aborted);
+  clock.block(PROVABLE_MS); // no timer has run
+  assert(set.signal.aborted);
+  assertEquals(set.signal.reason.reason, "expired");
+});
+
 const NEVER = new AbortController().signal;
 
 /** A lease whose release the service refuses. */
@@ -302,4 +312,79 @@ Deno.test("tryAcquireAll() rejects if it gets nothing and a release is refused: 
   } as Partial<DistributedLock> as DistributedLock;
   await assertRejects(() => tryAcquireAll(locks, ["a", "b", "c"]), LockSetupError);
   assertEquals(await tryAcquireAll(locks, ["a", "c"]), null);
+});
+
+Deno.test("acquireAll() that times out rejects with the refusal of a release: one of the locks stays held", async () => {
+  const released: string[] = [];
+  const acquire = (name: string) =>
+    name === "c"
+      ? Promise.reject(new LockTimeoutError("c", 20))
+      : Promise.resolve({ ...refusing(name, released), signal: NEVER });
+  const locks = {
+    capabilities: new MemoryLock().capabilities,
+    acquire,
+  } as Partial<DistributedLock> as DistributedLock;
+  await assertRejects(() => acquireAll(locks, ["a", "b", "c"], { waitMs: 20 }), LockSetupError);
+  await assertRejects(() => acquireAll(locks, ["a", "c"], { waitMs: 20 }), LockTimeoutError);
+});
+
+Deno.test("LimitedLease ends its lease before a timer has run, whatever is asked first", async () => {
+  const uses: ((lease: LimitedLease) => unknown)[] = [
+    (lease) => assert(lease.signal.aborted),
+    (lease) => assertEquals([lease.remainingMs, lease.isHeld], [0, false]),
+    (lease) => assertThrows(() => lease.throwIfLost(), LeaseLostError),
+    (lease) => assertRejects(() => lease.renew(), LeaseLostError),
+    async (lease) => assertEquals(await lease.release(), false),
+  ];
+  for (const use of uses) {
+    const { lease, clock, renewals } = openLease();
+    const limited = new LimitedLease(lease, clock.now() + 50, clock);
+    clock.block(50);
+    const used = use(limited);
+    assertEquals([lease.signal.reason?.reason, renewals.length], ["max-hold", 0]);
+    await used;
+  }
+});
+
+Deno.test("LimitedLease ends a lease of a user's own lock by one release, and is lost", async () => {
+  const clock = new FakeClock();
+  const renewal = Promise.withResolvers<void>();
+  let releases = 0;
+  const own = {
+    ...{ name: "n", ownerId: "me", mode: "exclusive", fencingToken: 1n },
+    ...{ signal: NEVER, remainingMs: Infinity, isHeld: true, throwIfLost: () => {} },
+    renew: () => renewal.promise,
+    release: () => Promise.resolve(++releases === 1),
+  } as Partial<Lease> as Lease;
+  const lease = new LimitedLease(own, clock.now() + 50, clock);
+  const { signal } = lease;
+  const renewed = lease.renew();
+  await clock.pass(50);
+  assertEquals([signal.reason?.reason, lease.remainingMs, releases], ["max-hold", 0, 1]);
+  const loss = assertThrows(() => lease.throwIfLost(), LeaseLostError);
+  assert(loss === signal.reason && releases === 1);
+  renewal.reject(new LockError("it was released"));
+  await assertRejects(() => renewed, LeaseLostError);
+  assertEquals([await lease.release(), clock.timers], [false, 0]);
+});
+
+Deno.test("acquireAll() without autoRenew renews what it has while it waits for the next name, and no longer", async () => {
+  await using locks = new MemoryLock();
+  const someTime = async () => {
+    const endMs = performance.now() + 10;
+    await waitUntil("some time has passed", () => performance.now() > endMs);
+  };
+  for (const autoRenew of [false, true]) {
+    let renewals = 0;
+    const renew = () => Promise.resolve(void renewals++);
+    const asked = wrapped(locks, async (name) => {
+      if (name === "b" && autoRenew) await someTime();
+      else if (name === "b") await waitUntil("the first is renewed", () => renewals > 1);
+      return { ...refusing(name, []), signal: NEVER, remainingMs: 0, renew };
+    });
+    await acquireAll(asked, ["a", "b"], { autoRenew });
+    const before = renewals;
+    await someTime();
+    assertEquals([renewals - before, before > 0], [0, !autoRenew]);
+  }
 });

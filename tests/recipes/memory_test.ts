@@ -1,6 +1,6 @@
 /** The recipes on locks in memory, and what no strategy matters to. */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
-import { BACKGROUND_CLOCK } from "../../core/time/clock.ts";
+import { BACKGROUND_CLOCK, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { FakeLock } from "../../fake/mod.ts";
 import {
   type DistributedLock,
@@ -205,4 +205,22 @@ Deno.test("lead() tells a loss that comes while its work blocks the event loop",
     stop.abort();
   });
   assertInstanceOf(reason, LeaseLostError);
+});
+
+Deno.test("runOnce() does not run if the machine slept for keepMs during the call", async () => {
+  await using locks = new MemoryLock();
+  const tryAcquire = locks.tryAcquire.bind(locks);
+  const { wall } = SYSTEM_CLOCK;
+  let sleptMs = 0;
+  SYSTEM_CLOCK.wall = () => wall() + sleptMs;
+  locks.tryAcquire = (name, options) => {
+    sleptMs = 60_000; // the monotonic clock stands still
+    return tryAcquire(name, options);
+  };
+  try {
+    assertEquals(await runOnce(locks, "a", { keepMs: 30_000 }, () => "ran"), { ran: false });
+    assertEquals((await locks.query("a")).holders, []);
+  } finally {
+    SYSTEM_CLOCK.wall = wall;
+  }
 });
