@@ -6,30 +6,15 @@
 import { EventEmitter } from "node:events";
 import { LeaseLostError, LockError, LockTimeoutError } from "../core/contract/errors.ts";
 import { ttl } from "../core/contract/options.ts";
-import { acquireAll } from "../core/sets/acquire_all.ts";
-import { type LeaseSet, leaseSetOf } from "../core/sets/lease_set.ts";
-import type { Lease } from "../core/contract/distributed_lock.ts";
-import { ioredis } from "../redis/clients/ioredis.ts";
-import { OWN_NONCE, type OwnNonceOptions } from "../redis/options.ts";
-import { makeNonce } from "../redis/protocol/keys.ts";
-import { RedisLock } from "../redis/redis_lock.ts";
-import { clockedSignal, onAbort, type RedlockAbortSignal } from "./clocked_signal.ts";
+import type { LeaseSet } from "../core/sets/lease_set.ts";
+import { type ClientLocks, clientLocks } from "./client_locks.ts";
+import { clockedSignal, type RedlockAbortSignal } from "./clocked_signal.ts";
 import { ExecutionError, type ExecutionStats, ResourceLockedError } from "./errors.ts";
 import type { ExecutionResult } from "./errors.ts";
 import { attemptsOf, databaseOf, onlyClient, readSettings, waitMsOf } from "./settings.ts";
 import type { ReadSettings, RedlockClient, RedlockSettings } from "./settings.ts";
 
 const NO_QUORUM = "The operation was unable to achieve a quorum during its retry window.";
-
-/** How long, in ms, `quit()` waits for the releases of what is held. */
-const DISPOSE_TIMEOUT_MS = 500;
-
-/**
- * How long, in ms, a lock is kept at least by a request that only proves that it is held. Several that are taken
- * over one after the other are kept for longer.
- */
-const PROOF_TTL_MS = 1_000;
-const PROOF_TTL_PER_LOCK_MS = 50;
 
 /** What the routine of `using()` gets besides the signal. */
 export interface RedlockUsingContext {
@@ -155,16 +140,7 @@ export class Redlock extends EventEmitter {
   /** The settings, with their defaults. */
   readonly settings: Required<RedlockSettings>;
   readonly #client: RedlockClient;
-  /**
-   * The nonces of the calls that begin, by owner id. Each call has one of its own: after a clean-up the server
-   * refuses its value.
-   */
-  readonly #nonces = new Map<string, string>();
-  readonly #onEnd = () => void this.#close();
-  /** `null` until it is needed, and again when the client has ended. */
-  #locks: RedisLock | null = null;
-  /** The locks that are held, by their values. */
-  readonly #held = new Map<string, LeaseSet>();
+  readonly #locks: ClientLocks;
 
   /**
    * Makes a manager of locks.
@@ -200,22 +176,20 @@ export class Redlock extends EventEmitter {
         `Cannot use the database ${db}: the locks are in that of the client; make a client for it`,
       );
     }
-    ioredis(client); // throws if it is no such client
-    this.#client = client;
     this.settings = readSettings(settings);
-    client.on("end", this.#onEnd);
+    this.#client = client;
+    this.#locks = clientLocks(client);
   }
 
   /**
-   * Releases the locks that are still held, then closes the client.
+   * Releases the locks that are still held on the client, then closes it.
    *
    * @param callback Not supported.
    * @throws {TypeError} If there is a callback.
    */
   async quit(callback?: undefined): Promise<void> {
     refuseCallback(callback);
-    await this.#close();
-    this.#client.off("end", this.#onEnd);
+    await this.#locks.close();
     await this.#client.quit();
   }
 
@@ -302,26 +276,12 @@ export class Redlock extends EventEmitter {
   ): Promise<{ lock: Lock; set: LeaseSet }> {
     checkDuration(duration);
     const names = typeof resources === "string" ? [resources] : [...new Set(resources)];
-    const ownerId = crypto.randomUUID();
-    const nonce = makeNonce();
-    const terms = { ownerId, ttlMs: duration, autoRenew, waitMs: waitMsOf(settings) };
-    this.#nonces.set(ownerId, nonce);
+    const terms = { ttlMs: duration, autoRenew, waitMs: waitMsOf(settings) };
     try {
-      const set = await acquireAll(this.#open(), names, terms);
-      // The first ones are older by the time that the last one was waited for.
-      if (names.length > 1) {
-        await renewAll(set, duration).catch(async (error) => {
-          await set[Symbol.asyncDispose]();
-          throw error;
-        });
-      }
-      const value = this.#hold(`${ownerId}#${nonce}`, set);
-      const stats = this.#stats(undefined);
-      return { lock: this.#lockOf(names, value, [stats], set, duration, settings), set };
+      const { value, set } = await this.#locks.acquire(names, terms, this.settings.handoff);
+      return { lock: this.#lockOf(names, value, set, duration, settings), set };
     } catch (error) {
       throw this.#failure(error, names, settings);
-    } finally {
-      this.#nonces.delete(ownerId);
     }
   }
 
@@ -345,14 +305,9 @@ export class Redlock extends EventEmitter {
     }
     const { resources } = existing;
     try {
-      const { value, set, lost } = await this.#find(existing, duration);
-      if (lost !== undefined) throw new LeaseLostError(lost, "expired");
-      // As with redlock, none is extended unless all of them are held.
-      if (set.leases.size > 1) await renewAll(set, Math.min(duration, PROOF_TTL_MS));
-      await renewAll(set, duration);
+      const { value, set } = await this.#locks.extend(existing, duration, this.settings.handoff);
       existing.expiration = 0;
-      const stats = this.#stats(undefined);
-      return this.#lockOf(resources, value, [stats], set, duration, read);
+      return this.#lockOf(resources, value, set, duration, read);
     } catch (error) {
       throw this.#failure(error, resources, read);
     }
@@ -368,12 +323,7 @@ export class Redlock extends EventEmitter {
     const start = Date.now();
     lock.expiration = 0;
     try {
-      const { value, set, lost } = await this.#find(lock, undefined);
-      this.#held.delete(value);
-      const isOurs = await set.release();
-      if (!isOurs || lost !== undefined) {
-        throw new LeaseLostError(lost ?? lock.resources.join(), "expired");
-      }
+      await this.#locks.release(lock, this.settings.handoff);
       return { attempts: [this.#stats(undefined)], start };
     } catch (error) {
       throw this.#failure(error, lock.resources, read);
@@ -445,84 +395,21 @@ export class Redlock extends EventEmitter {
     throw new TypeError("Cannot make a disposer of bluebird: use using(), which releases, too");
   }
 
-  #settingsOf(settings: RedlockSettings): ReadSettings {
+  #settingsOf(settings: RedlockSettings | null | undefined): ReadSettings {
     refuseCallback(settings);
-    return readSettings(settings, this.settings);
-  }
-
-  #open(): RedisLock {
-    const options: OwnNonceOptions = {
-      keyPrefix: "",
-      handoff: this.settings.handoff,
-      disposeTimeoutMs: DISPOSE_TIMEOUT_MS,
-      [OWN_NONCE]: (ownerId) => this.#nonces.get(ownerId),
-    };
-    return this.#locks ??= new RedisLock(ioredis(this.#client), options);
-  }
-
-  async #close(): Promise<void> {
-    const locks = this.#locks;
-    this.#locks = null;
-    this.#held.clear();
-    await locks?.[Symbol.asyncDispose]();
-  }
-
-  /** Notes a set until it is lost or released. Returns what its keys hold. */
-  #hold(value: string, set: LeaseSet): string {
-    this.#held.set(value, set);
-    onAbort(set.signal, () => this.#held.delete(value));
-    return value;
-  }
-
-  /**
-   * The leases of a lock, and the name of one that is lost. One that another process or object has acquired is
-   * taken over by its value.
-   *
-   * @param duration What to extend it to afterwards; `undefined` to release it, if need be only in part.
-   */
-  async #find(
-    { value, resources }: Lock,
-    duration: number | undefined,
-  ): Promise<{ value: string; set: LeaseSet; lost?: string }> {
-    const known = this.#held.get(value);
-    if (known !== undefined) return { value, set: known };
-    const ownerId = value.replace(/#[^#]*$/, "");
-    if (ownerId === "") return { value, set: leaseSetOf([]), lost: resources.join() };
-    const nonce = makeNonce();
-    const proofMs = PROOF_TTL_MS + PROOF_TTL_PER_LOCK_MS * resources.length;
-    const ttlMs = Math.min(duration ?? Infinity, proofMs);
-    const leases: Lease[] = [];
-    let lost: string | undefined;
-    try {
-      for (const name of [...resources].sort()) {
-        this.#nonces.set(ownerId, nonce);
-        const attaching = this.#open().attach(name, ownerId, { autoRenew: false, ttlMs });
-        this.#nonces.delete(ownerId); // the call has read it
-        const lease = await attaching;
-        if (lease === null) lost = name;
-        else leases.push(lease);
-        if (lost !== undefined && duration !== undefined) break;
-      }
-    } catch (error) {
-      if (duration === undefined) await Promise.allSettled(leases.map((lease) => lease.release()));
-      throw error;
-    }
-    const set = leaseSetOf(leases);
-    if (lost !== undefined) return { value, set, lost };
-    return { value: this.#hold(`${ownerId}#${nonce}`, set), set };
+    return readSettings(settings ?? {}, this.settings);
   }
 
   #lockOf(
     resources: string[],
     value: string,
-    attempts: readonly Promise<ExecutionStats>[],
     set: LeaseSet,
     duration: number,
     { driftFactor }: ReadSettings,
   ): Lock {
     const driftMs = Math.round(driftFactor * duration) + 2;
     const endMs = Date.now() + Math.min(duration - driftMs, set.remainingMs);
-    return new Lock(this, resources, value, attempts, Math.floor(endMs));
+    return new Lock(this, resources, value, [this.#stats(undefined)], Math.floor(endMs));
   }
 
   #stats(error: Error | undefined): Promise<ExecutionStats> {
@@ -538,7 +425,8 @@ export class Redlock extends EventEmitter {
   #failure(error: unknown, names: readonly string[], settings: ReadSettings): unknown {
     const isClosed = error instanceof DOMException && error.name === "AbortError";
     if (!isClosed && !(error instanceof LockError)) return error;
-    const isLocked = error instanceof LockTimeoutError || error instanceof LeaseLostError;
+    const isLocked = error instanceof LockTimeoutError ||
+      error instanceof LeaseLostError && error.reason !== "unreachable";
     const vote = isLocked
       ? new ResourceLockedError(
         `The operation was applied to: 0 of the ${names.length} requested resources.`,
@@ -578,10 +466,6 @@ function checkDuration(duration: number): void {
     throw new Error("Duration must be an integer value in milliseconds.");
   }
   ttl().check("'ttlMs'", duration);
-}
-
-async function renewAll(set: LeaseSet, duration: number): Promise<void> {
-  await Promise.all(Array.from(set.leases.values(), (lease) => lease.renew(duration)));
 }
 
 function firstCauseOf(error: Error): Error {

@@ -11,8 +11,6 @@ import type { IoredisClient, IoredisCluster } from "../redis/clients/ioredis.ts"
 export type RedlockClient = (IoredisClient | IoredisCluster) & {
   /** Closes the connection. */
   quit(): Promise<unknown>;
-  /** Forgets a listener. */
-  off(event: "end", listener: () => void): unknown;
 };
 
 /** The settings of a {@linkcode Redlock}, or of one call. A setting that is not a number is the default. */

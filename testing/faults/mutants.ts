@@ -190,6 +190,6 @@ export const LEAKING_SET: Pick<Mutant, "title" | "changes"> = {
   changes: [[
     "core/sets/acquire_all.ts",
     "await releaseAll(held, signal);\n    if (!(error",
-    "if (!(error",
+    "undefined;\n    if (!(error",
   ]],
 };

@@ -7,6 +7,7 @@ import { createSentinel } from "redis";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
+import { Redlock } from "../../redlock/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { endIoredis, openSentinelClient } from "../../testing/redis/clients.ts";
@@ -154,31 +155,60 @@ interface Detected {
   readonly connector: { failoverDetector: { disconnect(): void } | null };
 }
 
+/** An ioredis client that listens to sentinels, and a failover that is announced while it connects. */
+function openDetecting({ sentinels }: RedisSentinels) {
+  const client = new Redis({
+    name: PRIMARY_NAME,
+    sentinels: [...sentinels],
+    failoverDetector: true,
+  });
+  client.on("error", () => {});
+  const close = noteOpen(() => endIoredis(client));
+  const { connector } = client as unknown as Detected;
+  const announceFailover = async () => {
+    await waitUntil("the client listens to sentinels", () => connector.failoverDetector !== null);
+    const hasEnded = new Promise((resolve) => client.once("end", resolve));
+    client.once("connecting", () => connector.failoverDetector!.disconnect());
+    client.disconnect(true);
+    await within("ioredis takes itself for closed", hasEnded);
+  };
+  return { client, close, announceFailover };
+}
+
 Deno.test({
   name:
     `ioredis-sentinel: RedisLock works on when a failover is announced while the client connects${suffix}`,
   ignore: skip !== undefined,
   async fn() {
     await using servers = await startRedisSentinels();
-    const client = new Redis({
-      name: PRIMARY_NAME,
-      sentinels: [...servers.sentinels],
-      failoverDetector: true,
-    });
-    client.on("error", () => {});
-    const close = noteOpen(() => endIoredis(client));
-    const { connector } = client as unknown as Detected;
+    const { client, close, announceFailover } = openDetecting(servers);
     await using lock = new RedisLock(ioredis(client), OPTIONS);
     await (await lock.acquire("before")).release();
-    await waitUntil("the client listens to sentinels", () => connector.failoverDetector !== null);
-    const hasEnded = new Promise((resolve) => client.once("end", resolve));
-
-    client.once("connecting", () => connector.failoverDetector!.disconnect());
-    client.disconnect(true);
-    await within("ioredis takes itself for closed", hasEnded);
-
+    await announceFailover();
     await (await within("it is connected again", lock.acquire("after"))).release();
     await lock[Symbol.asyncDispose]();
+    await close();
+    assertEquals(client.status, "end");
+  },
+});
+
+Deno.test({
+  name:
+    `ioredis-sentinel: Redlock keeps its locks when a failover is announced while the client connects${suffix}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using servers = await startRedisSentinels();
+    const { client, close, announceFailover } = openDetecting(servers);
+    const redlock = new Redlock([client]);
+    const held = await redlock.acquire(["held"], LONG_TTL_MS);
+    await announceFailover();
+    await within("it is connected again", client.ping());
+    // A manager that is closed gives its locks back after 0.25 s.
+    await client.set("passing", "", "PX", scaled(1_000));
+    await waitUntil("time has passed", async () => await client.exists("passing") === 0);
+    assertEquals(await client.get("held"), held.value);
+    await held.release();
+    await redlock.quit();
     await close();
     assertEquals(client.status, "end");
   },

@@ -18,7 +18,7 @@ import { LEAVE } from "../../redis/protocol/scripts.ts";
 import { ExecutionError, Lock, Redlock, ResourceLockedError } from "../../redlock/mod.ts";
 import { block, within } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
-import { untilShown } from "../../testing/processes/stalls.ts";
+import { untilShown, watchStalls } from "../../testing/processes/stalls.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
@@ -29,6 +29,7 @@ import {
   FAULT_TTL_MS,
   KEPT_TTL_MS,
   LONG_TTL_MS,
+  RENEWED_TTL_MS,
   scaled,
 } from "../../testing/time.ts";
 
@@ -171,8 +172,9 @@ Deno.test("the signal of Redlock.using() reads the clock when an event loop was 
   }));
 
 Deno.test("Redlock takes over a lock by its value, from another process", () =>
-  withClient(async (client, redlock) => {
-    const other = new Redlock([client]);
+  withClient(async (client, redlock, server) => {
+    const elsewhere = new Redis(server.url);
+    const other = new Redlock([elsewhere]);
     const lock = await other.acquire(["a", "b"], LONG_TTL_MS);
     const known = new Lock(redlock, lock.resources, lock.value, [], lock.expiration);
     const extended = await known.extend(2 * LONG_TTL_MS);
@@ -180,7 +182,80 @@ Deno.test("Redlock takes over a lock by its value, from another process", () =>
     await extended.release();
     assertEquals(await client.exists("a", "b"), 0);
     await votes(() => new Lock(redlock, ["a"], "of-another", [], Date.now() + 1_000).release());
+    await other.quit();
   }));
+
+Deno.test("Redlock extends and frees a lock that another process has extended by its value", () =>
+  withClient(async (client, redlock, server) => {
+    const elsewhere = new Redis(server.url);
+    const other = new Redlock([elsewhere]);
+    for (const names of [["a"], ["a", "b"]]) {
+      const lock = await redlock.acquire(names, LONG_TTL_MS);
+      const same = () => new Lock(other, names, lock.value, [], lock.expiration);
+      await same().extend(2 * LONG_TTL_MS);
+      const extended = await lock.extend(3 * LONG_TTL_MS);
+      assert(await client.pttl("a") > 2 * LONG_TTL_MS);
+      await new Lock(other, names, extended.value, [], extended.expiration).extend(4 * LONG_TTL_MS);
+      await extended.release();
+      assertEquals(await client.exists("a", "b"), 0);
+    }
+    await other.quit();
+  }));
+
+Deno.test("Redlock: many objects on one client share what they open, and its listeners", () =>
+  withClient(async (client, redlock, server) => {
+    const listeners = client.listenerCount("end");
+    const channels = async () =>
+      (await server.command("PUBSUB", "CHANNELS", "holdfast:*") as string[]).length;
+    for (let i = 0; i < 5; i++) {
+      const lock = await redlock.acquire(["a"], LONG_TTL_MS);
+      const next = new Redlock([client]).acquire(["a"], LONG_TTL_MS, WAIT);
+      await waitUntil("it has subscribed", async () => await channels() > 0);
+      await lock.release();
+      await (await next).release();
+    }
+    assertEquals([await channels(), client.listenerCount("end")], [1, listeners]);
+  }));
+
+Deno.test("Redlock.acquire() of several waits for longer than the duration", () =>
+  withClient(async (client, redlock) => {
+    await untilShown(async () => {
+      using stalls = watchStalls();
+      await client.set("b", "foreign", "PX", 2 * RENEWED_TTL_MS);
+      const lock = await redlock.acquire(["a", "b"], RENEWED_TTL_MS, WAIT).catch((error) => {
+        if (stalls.longestMs > RENEWED_TTL_MS / 4) return null; // "a" may have ended meanwhile
+        throw error;
+      });
+      if (lock === null) return "stalled";
+      await lock.release();
+      return "shown";
+    });
+  }));
+
+Deno.test("Redlock: extend() and release() give up when Redis does not answer, and say so", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const client = new Redis(proxy.port, proxy.hostname).on("error", () => {});
+  const redlock = new Redlock([client]);
+  const close = noteOpen(async () => {
+    await redlock.quit().catch(() => {});
+    await endIoredis(client);
+  });
+  try {
+    const first = await redlock.acquire("a", 10 * LONG_TTL_MS);
+    const second = await redlock.acquire("b", 10 * LONG_TTL_MS);
+    proxy.blackHole("to-server");
+    for (const call of [() => first.extend(10 * LONG_TTL_MS), () => second.release()]) {
+      const [, vote] = await within("it gives up", votes(call));
+      assert(!(vote instanceof ResourceLockedError), vote.message);
+    }
+    proxy.heal();
+    const isGone = async () => await server.command("EXISTS", "b") === 0;
+    await waitUntil("the release goes on behind it", isGone);
+  } finally {
+    await close();
+  }
+});
 
 Deno.test("Redlock has the calls of version 4, but no callbacks and no disposers", () =>
   withClient(async (client, redlock) => {
@@ -237,6 +312,9 @@ Deno.test("Redlock refuses several servers, own scripts, a keyPrefix and bad arg
     await assertRejects(() => redlock.acquire(["a"], 1.5), Error, "must be an integer");
     await assertRejects(() => redlock.acquire(["a"], 2 ** 40), RangeError, "'ttlMs'");
     await assertRejects(() => redlock.acquire([], 1_000), RangeError, "entries");
+    const unset = undefined as never; // redlock takes it, and null
+    assertEquals(await redlock.using(["a"], LONG_TTL_MS, unset, () => Promise.resolve(1)), 1);
+    await (await redlock.acquire(["a"], LONG_TTL_MS, null as never)).release();
   }));
 
 Deno.test("Redlock takes the setting db of a fork if the client has selected that database", () =>
@@ -345,9 +423,10 @@ Deno.test("the calls for several locks share a value: a late grant of one lock i
   }));
 
 Deno.test("Redlock.extend() that fails extends no other lock, as redlock's does not", () =>
-  withClient(async (client, redlock) => {
+  withClient(async (client, redlock, server) => {
     const five = new RealRedlock([client as never], { retryCount: 0 });
-    const other = new Redlock([client]);
+    const elsewhere = new Redis(server.url);
+    const other = new Redlock([elsewhere]);
     const managers = {
       "redlock 5": [five, five],
       "its own lock": [redlock, redlock],
@@ -366,6 +445,7 @@ Deno.test("Redlock.extend() that fails extends no other lock, as redlock's does 
       assertEquals(await client.exists("p"), 0);
       await client.del("q");
     }
+    await other.quit();
   }));
 
 Deno.test("Redlock.extend() of a single lock is one request", () =>
