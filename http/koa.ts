@@ -180,11 +180,27 @@ async function runLocked(
     if (late.state !== "done") report(settings, late.error);
   });
   if (result.state === "lost") {
+    ignoreSuccess(ctx);
     result.ended.then(() => locked.handlerEnded());
     return answerLoss(result.error);
   }
   locked.handlerEnded();
   if (result.state === "failed") throw result.error;
+}
+
+/**
+ * From now on ignores a status below 400: a handler that runs on has the same `ctx`, and Koa sends only after all
+ * outer middleware.
+ */
+function ignoreSuccess(ctx: KoaContext): void {
+  const { response } = ctx as unknown as { readonly response: object };
+  const prototype = Object.getPrototypeOf(response);
+  Object.defineProperty(response, "status", {
+    configurable: true,
+    get: () => Reflect.get(prototype, "status", response),
+    set: (status: number) =>
+      void (status < 400 || Reflect.set(prototype, "status", status, response)),
+  });
 }
 
 function writeProblem(ctx: KoaContext, { status, headers, body }: Problem): void {

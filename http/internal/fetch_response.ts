@@ -1,13 +1,14 @@
 /**
  * A `Response` of the Fetch API whose request holds a lock. A body that is complete at once, as text is, is
  * passed on after the release. A stream is passed on under the lock, until it has been read to its end, is
- * cancelled, or fails. If the lease is lost meanwhile, it fails.
+ * cancelled, or fails. If the lease is lost meanwhile, or the client leaves, it fails.
  *
  * @module
  */
 import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
 import { describe } from "../../core/contract/options.ts";
 import { lossOf } from "../../core/contract/request.ts";
+import { pause, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { CLIENT_GONE, leaseLost, problemResponse } from "../shared/problem.ts";
 import { type HoldSettings, report } from "./options.ts";
 import {
@@ -33,8 +34,8 @@ export async function acquireForFetch(
   key: Promise<string | null | Failed>,
   known: object = request,
 ): Promise<Lease | Response | null> {
-  // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
-  // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
+  // Reading the signal costs as much as all the rest: here it is done only if the request may wait. Before any
+  // `await`: over HTTP/2, Deno's late signal does not abort for a client that left before.
   const abandoned = settings.waitMs > 0 ? request.signal : undefined;
   const requester = { leases: leasesOf(known), abandoned };
   const made = await key;
@@ -72,7 +73,7 @@ export async function respondUnderLease(
   try {
     checkResponse(result.value);
     const response = withToken(result.value, lease, settings);
-    return await holdUntilRead(lease, settings, response, request.method !== "HEAD");
+    return await holdUntilRead(lease, settings, response, request);
   } catch (error) { // not a response, or its body has another reader
     await releaseInTime(lease, settings);
     throw error;
@@ -103,16 +104,14 @@ function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSett
 }
 
 /**
- * Releases the lock now if the body is complete or nobody will read it, else when the stream is over.
- *
- * @param hasReader Whether the server reads the body. It does not for a HEAD request: a stream is then
- * cancelled.
+ * Releases the lock now if the body is complete or nobody will read it, else when the stream is over. Nobody reads
+ * a stream after HEAD; and some servers neither read nor cancel one whose client has left, that of Next.js for one.
  */
 async function holdUntilRead(
   lease: Lease,
   settings: HoldSettings,
   response: Response,
-  hasReader: boolean,
+  request: Request,
 ): Promise<Response> {
   const { body } = response;
   if (body === null || body.locked) { // no body, or one that somebody else reads: nothing to follow
@@ -122,8 +121,8 @@ async function holdUntilRead(
   const reader = body.getReader();
   const start = await readAhead(reader);
   const isWhole = !Array.isArray(start);
-  if (!isWhole && hasReader) {
-    return new Response(heldStream(lease, settings, reader, start), response);
+  if (!isWhole && request.method !== "HEAD" && !request.signal.aborted) {
+    return new Response(heldStream(lease, settings, reader, start, request.signal), response);
   }
   if (!isWhole) reader.cancel().catch(() => {});
   await releaseInTime(lease, settings);
@@ -160,26 +159,32 @@ function heldStream(
   settings: HoldSettings,
   reader: Reader,
   ahead: ReturnType<Reader["read"]>[],
+  client: AbortSignal,
 ): ReadableStream<Uint8Array> {
   const { signal } = lease;
-  let lose = () => {};
+  let [lose, leave] = [() => {}, () => {}];
   const end = () => {
     signal.removeEventListener("abort", lose);
+    client.removeEventListener("abort", leave);
     return releaseInTime(lease, settings);
   };
   return new ReadableStream<Uint8Array>({
     start(controller) {
-      lose = () => {
-        controller.error(signal.reason); // the client must not take a part for the whole
-        reader.cancel(signal.reason).catch(() => {}).finally(end);
+      const fail = (reason: unknown) => {
+        controller.error(reason); // the client must not take a part for the whole
+        reader.cancel(reason).catch(() => {}).finally(end);
       };
+      lose = () => fail(signal.reason);
+      // Most servers cancel the stream in this turn. One would print an error if it had failed by then.
+      leave = () => void pause(SYSTEM_CLOCK, 0).then(() => fail(client.reason));
+      client.addEventListener("abort", leave);
       if (signal.aborted) lose();
       else signal.addEventListener("abort", lose);
     },
     async pull(controller) {
       try {
         const { done, value } = await (ahead.shift() ?? reader.read());
-        if (signal.aborted) return;
+        if (signal.aborted || client.aborted) return;
         if (!done) return controller.enqueue(value);
       } catch (error) {
         await end();

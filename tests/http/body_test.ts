@@ -3,6 +3,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { setImmediate as turn } from "node:timers/promises";
 import { fetchLock } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const encoder = new TextEncoder();
 
@@ -43,6 +45,29 @@ for (const [name, make] of Object.entries(WHOLE)) {
     assertEquals(await response.text(), "text äöü");
   });
 }
+
+Deno.test("fetchLock() frees the lock when the client has left before a stream that no server reads or cancels", async () => {
+  for (const when of ["before", "after"]) {
+    await using locks = new MemoryLock();
+    const client = new AbortController();
+    let isCancelled = false;
+    const options = { key: "key", maxHoldMs: 10 * CONDITION_BOUND_MS };
+    const handler = fetchLock(locks, options)(() => {
+      if (when === "before") client.abort();
+      return new Response(
+        new ReadableStream({
+          pull: () => new Promise(() => {}),
+          cancel: () => void (isCancelled = true),
+        }),
+      );
+    });
+    await handler(new Request("http://localhost/", { signal: client.signal }));
+    if (when === "after") client.abort(); // outer middleware still works: nobody reads yet
+    const isFree = async () => (await locks.query("key")).holders.length === 0;
+    await waitUntil(`the lock is free: ${when}`, isFree);
+    assertEquals(isCancelled, true);
+  }
+});
 
 Deno.test("fetchLock() frees the lock before it returns a complete body, and keeps its content-length", async () => {
   assertEquals((await send(() => "text"))[0], false);

@@ -6,9 +6,11 @@ import { assertEquals } from "@std/assert";
 import { setImmediate as turn } from "node:timers/promises";
 import { Hono } from "hono";
 import { cors } from "hono/cors";
+import { serve } from "@hono/node-server";
 import { stream, streamSSE } from "hono/streaming";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { MemoryLock } from "../../mod.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 type App = Hono<HonoLockEnv>;
 
@@ -178,3 +180,38 @@ Deno.test("honoLock() frees the lock when a WebSocket has opened", () =>
     socket.close();
     await closed;
   }));
+
+Deno.test("honoLock() frees the lock when the client leaves a stream, and @hono/node-server prints no error", async () => {
+  await using locks = new MemoryLock();
+  const app = new Hono<HonoLockEnv>();
+  app.get("/", honoLock(locks, "key"), (c) =>
+    streamSSE(c, async (events) => {
+      while (!events.aborted) {
+        await events.writeSSE({ data: "event" });
+        await turn();
+      }
+    }));
+  const printed: unknown[][] = [];
+  const ours = globalThis.console;
+  const { error } = ours;
+  ours.error = (...values) => void printed.push(values);
+  const listening = Promise.withResolvers<number>();
+  const options = { fetch: app.fetch, port: 0, hostname: "127.0.0.1" };
+  const server = serve(options, ({ port }) => listening.resolve(port));
+  try {
+    const client = new AbortController();
+    const url = `http://127.0.0.1:${await listening.promise}`;
+    const response = await fetch(url, { signal: client.signal });
+    const reader = response.body!.getReader();
+    await reader.read();
+    client.abort();
+    await reader.read().catch(() => {});
+    await waitUntil("the lock is free", async () => !await isHeld(locks));
+    const closed = Promise.withResolvers<void>();
+    server.close(() => closed.resolve());
+    await closed.promise;
+    assertEquals(printed, []);
+  } finally {
+    ours.error = error;
+  }
+});

@@ -4,6 +4,7 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
 // @ts-types="@types/koa"
 import Koa from "koa";
 import { koaLock } from "../../http/koa.ts";
@@ -135,6 +136,43 @@ Deno.test("koaLock() answers 503 when the lease is lost after the handler but be
     assertEquals([path, status, JSON.parse(text).title], [path, 503, "Lease lost"]);
   }
   assertEquals(errors.length, 2);
+});
+
+Deno.test("koaLock() keeps its 503 when the handler answers while outer middleware takes its time", async () => {
+  await using locks = new MemoryLock();
+  const [answered, handled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const app = new Koa();
+  app.use(async (_ctx, next) => {
+    await next();
+    answered.resolve();
+    await handled.promise;
+  });
+  app.use(koaLock(locks, "outer"));
+  app.use(koaLock(locks, "key"));
+  app.use(async (ctx) => {
+    await locks.request("outer", { steal: true }, () => {});
+    await answered.promise;
+    await locks.request("key", { steal: true }, () => {});
+    await turn(); // the inner lock has given up, too
+    ctx.status = 201;
+    ctx.body = { shipped: true };
+    handled.resolve();
+  });
+  await using server = await serve(app);
+  assertEquals((await ask(server.url))[0], 503);
+});
+
+Deno.test("koaLock() leaves it to outer middleware to answer a loss by another error", async () => {
+  await using locks = new MemoryLock();
+  const app = new Koa();
+  app.use(async (ctx, next) => {
+    await next();
+    if (ctx.status === 503) ctx.status = 500;
+  });
+  app.use(koaLock(locks, "key"));
+  app.use(() => locks.request("key", { steal: true }, () => {}));
+  await using server = await serve(app);
+  assertEquals((await ask(server.url))[0], 500);
 });
 
 Deno.test("koaLock() drops the handler's body headers from an error response", async () => {
