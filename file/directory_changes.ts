@@ -106,15 +106,22 @@ export class DirectoryChanges implements DirectoryListener {
    * Waits until it is time to try again. The first call of a waiter returns at once, unless it yields.
    *
    * @param seen What the last look or try has found.
+   * @param isForeign Whether so many looks have found it locked without a mark that another program has locked it.
    */
-  async next(waiter: Waiter, seen: NotLocked, signal: AbortSignal): Promise<void> {
+  async next(
+    waiter: Waiter,
+    seen: NotLocked,
+    signal: AbortSignal,
+    isForeign = false,
+  ): Promise<void> {
     const dir = dirname(waiter.path);
     if (this.#endReplaced(dir)) await pause(SYSTEM_CLOCK, RESTART_MS, signal);
     if (signal.aborted) return;
     this.#startWatch(dir);
     const delayMs = this.#delayMs(waiter, seen);
-    // Changes do not end this pause: the last release of this instance itself is one.
-    if (seen === "yield") await pause(SYSTEM_CLOCK, delayMs, signal);
+    // Changes do not end this pause: the last release of this instance itself is one, and so is each try beside a
+    // shared lock of another program.
+    if (seen === "yield" || isForeign) await pause(SYSTEM_CLOCK, delayMs, signal);
     else await waiter.sleep(delayMs, signal);
   }
 

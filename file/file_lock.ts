@@ -60,7 +60,7 @@ const BRIEF_LOCK_TRIES = 20;
 /**
  * Named locks between the processes of one machine, without a server.
  *
- * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
+ * The kernel frees its lock on a file (`flock`) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
  * served first in, first out. A watch of the directory notifies waiting instances when the lock is
  * free, also if its holder was killed; without one (see `pollIntervalMs`) they poll. Between instances
@@ -72,7 +72,7 @@ const BRIEF_LOCK_TRIES = 20;
  * growing. Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
  * Works with Deno 2.8 or later, with Node 22.12 or later if the package `koffi` is installed, and with Bun
- * 1.3 or later. Processes of all three exclude each other. On Windows it works with Deno only.
+ * 1.3 or later. Processes of all three exclude each other. Not on Windows.
  *
  * Deno needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
  * far as `--allow-read` permits. Local file systems only.
@@ -124,7 +124,7 @@ export class FileLock implements ListableLock {
    * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
    * @throws {LockSetupError} If the runtime cannot lock files here: Deno before 2.8, Node without koffi,
-   * Bun before 1.3, Node and Bun on Windows.
+   * Bun before 1.3, any on Windows.
    */
   constructor(options: FileLockOptions = {}) {
     const read = readOptions(options);
@@ -148,7 +148,6 @@ export class FileLock implements ListableLock {
   }
 
   async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
-    options.signal?.throwIfAborted();
     const call = callSignal(options.signal, this.#lifetime.ended);
     const { signal } = call;
     const { label = this.#lifetime.label, onWait } = options;
@@ -192,8 +191,10 @@ export class FileLock implements ListableLock {
     this.#queue.waitAhead(name, { mode: "exclusive", sinceMs, label });
     try {
       notify?.({ position: 1, waiters: this.#queue.waiterCount(name) });
+      let foreign = 0;
       for (let last = seen;;) {
-        await this.#changes.next(waiter, last, signal);
+        foreign = last === "unmarked" ? foreign + 1 : 0;
+        await this.#changes.next(waiter, last, signal, foreign > BRIEF_LOCK_TRIES);
         signal.throwIfAborted();
         const mayYield = last !== "yield"; // not twice in a row
         const how = { looksFirst: mayYield, mayYield };

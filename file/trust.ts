@@ -33,7 +33,6 @@ export function checkTrusted(fs: FileSystem, dir: string): FileInfo {
   if (!info.isDirectory) {
     throw new SetupFailure(`${quote(dir)} is not a directory: choose another 'dir'`);
   }
-  if (!fs.hasModes) return info; // As on Windows, which has no numbers of owners either.
   const isOurs = ownership(fs, dir);
   if (!isOurs(info)) refuseOwner(dir, info);
   if (isWritableByOthers(info)) {

@@ -26,10 +26,12 @@ export function chooseFileSystem(
 ): FileSystem {
   try {
     const { deno, bun } = versions;
-    if (deno !== undefined) return denoFileSystem(deno);
     if (platform === "win32") {
-      throw new SetupFailure("on Windows it works with Deno only: use Deno, or another strategy");
+      throw new SetupFailure(
+        "on Windows no process can read a file that another one has locked: use another strategy",
+      );
     }
+    if (deno !== undefined) return denoFileSystem(deno);
     if (bun === undefined) return nodeWithKoffi();
     if (/^(0|1\.[0-2])\./.test(bun)) {
       throw new SetupFailure(`it needs Bun 1.3 or later; this is ${bun}`);

@@ -1,5 +1,5 @@
 /**
- * The file system by Deno's own API, which locks files by `flock`, or by `LockFileEx` on Windows.
+ * The file system by Deno's own API, which locks files by `flock`.
  *
  * @module
  */
@@ -69,7 +69,7 @@ class DenoFile implements OpenFile {
 function withCode(error: unknown): unknown {
   if (!(error instanceof Error) || codeOf(error) !== undefined) return error;
   const errno = /\(os error (\d+)\)$/.exec(error.message)?.[1];
-  if (errno === undefined || Deno.build.os === "windows") return error; // Windows has other numbers.
+  if (errno === undefined) return error;
   return Object.assign(error, { code: codeOfNumber(Number(errno)) });
 }
 
@@ -132,9 +132,6 @@ class DenoWatch implements DirectoryWatch {
 }
 
 const FILE_SYSTEM: FileSystem = {
-  get hasModes() {
-    return Deno.build.os !== "windows";
-  },
   open: (path, access) => new DenoFile(Deno.openSync(path, ACCESS[access])),
   create: (path, mode) =>
     new DenoFile(Deno.openSync(path, { read: true, write: true, createNew: true, mode })),

@@ -50,7 +50,6 @@ export interface SystemCalls {
 /** Returns the file system of `node:fs` with the rest of the calls. */
 export function nodeFileSystem({ flock, inotify }: SystemCalls): FileSystem {
   return {
-    hasModes: true,
     open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access])),
     create: (path, mode) => {
       return new NodeFile(flock, openSync(path, ACCESS.write | O_CREAT | O_EXCL, mode));

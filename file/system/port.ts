@@ -60,8 +60,6 @@ export interface DirectoryWatch {
  * system, such as `"ENOENT"`.
  */
 export interface FileSystem {
-  /** Whether files have modes and owners. */
-  readonly hasModes: boolean;
   /** Opens a file that exists. To open it for reading only gives no event of a watch. */
   open(path: string, access: "read" | "write"): OpenFile;
   /** Creates a file, and opens it for reading and writing. Fails if the path exists. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Clock, SYSTEM_CLOCK } from "../../core/time/clock.ts";
+import { BACKGROUND_CLOCK, type Clock, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { waitUntil } from "../servers/wait.ts";
 
 /** Timers of this length, in ms, or longer are slow looks. */
@@ -39,13 +39,18 @@ export function withoutSlowLooks(): Disposable {
   return { [Symbol.dispose]: () => void (SYSTEM_CLOCK.schedule = schedule) };
 }
 
-/** Waiters take the time from another clock, until disposal. */
+/** Waiters, and what is done in the background, take the time from another clock, until disposal. */
 export function withClock(clock: Clock): Disposable {
   const { now, wall, schedule } = SYSTEM_CLOCK;
-  SYSTEM_CLOCK.now = () => clock.now();
-  SYSTEM_CLOCK.wall = () => clock.wall();
+  SYSTEM_CLOCK.now = BACKGROUND_CLOCK.now = () => clock.now();
+  SYSTEM_CLOCK.wall = BACKGROUND_CLOCK.wall = () => clock.wall();
   SYSTEM_CLOCK.schedule = (callback, delayMs) => clock.schedule(callback, delayMs);
-  return { [Symbol.dispose]: () => void Object.assign(SYSTEM_CLOCK, { now, wall, schedule }) };
+  return {
+    [Symbol.dispose]() {
+      Object.assign(SYSTEM_CLOCK, { now, wall, schedule });
+      Object.assign(BACKGROUND_CLOCK, { now, wall });
+    },
+  };
 }
 
 /** Counts how often this process opens a file, which each look does. */

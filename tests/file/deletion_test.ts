@@ -5,16 +5,17 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Cleaner, deleteUnused } from "../../file/deletion.ts";
 import { hasExactId } from "../../file/regular_file.ts";
 import { lockPath } from "../../file/lock_directory.ts";
-import { LockedFile, tryLock } from "../../file/locked_file.ts";
+import { LockedFile, type LockFile, tryLock } from "../../file/locked_file.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import type { FileSystem } from "../../file/system/port.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
 import { setClockBack } from "../../testing/file/clock_set_back.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
-import { withoutWatches } from "../../testing/file/watching.ts";
+import { countOpens, withClock, withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 const fs = chooseFileSystem();
@@ -35,6 +36,16 @@ async function use(locks: FileLock, name: string): Promise<bigint> {
 async function age(path: string): Promise<void> {
   const then = Date.now() / 1_000 - 12;
   await Deno.utime(path, then, then);
+}
+
+/** A free lock file, as its last holder leaves it. */
+function released(dir: string, name: string): LockFile {
+  const tokens = new TokenFile(fs, `${dir}/holdfast.tokens`, 0o600);
+  const file = { fs, path: lockPath(dir, name), name, isKept: false, tokens };
+  const locked = tryLock(file, { lockerId: "0000000a", label: "" }, false);
+  assert(locked instanceof LockedFile);
+  locked.release();
+  return file;
 }
 
 Deno.test("FileLock deletes lock files some time after their release", async () => {
@@ -59,6 +70,29 @@ Deno.test("FileLock deletes the lock files that it has released at its disposal"
     assertEquals(filesIn(temp.dir).length, 302);
   }
   assertEquals(filesIn(temp.dir).length, 1);
+});
+
+Deno.test("Cleaner.close() deletes a file as soon as no other process writes the tokens, and ends also while one does", async () => {
+  await using temp = await temporary();
+  const path = `${temp.dir}/holdfast.tokens`;
+  await Deno.writeTextFile(path, "");
+  using writing = await Deno.open(path, { read: true, write: true });
+  for (const isEnding of [false, true]) {
+    writing.lockSync(true);
+    let tries = 0;
+    const counting: FileSystem = {
+      ...fs,
+      open(opened, access) {
+        if (opened === path && ++tries === 3 && isEnding) setTimeout(() => writing.unlockSync());
+        return fs.open(opened, access);
+      },
+    };
+    const cleaner = new Cleaner(fs);
+    const tokens = new TokenFile(counting, path, 0o600);
+    cleaner.release({ ...released(temp.dir, "n"), tokens });
+    await within("it ends", cleaner.close(3_600_000));
+    assertEquals(filesIn(temp.dir).length, isEnding ? 0 : 1);
+  }
 });
 
 Deno.test("FileLock keeps lock files, with the lock's name in them, with keepFiles", async () => {
@@ -153,6 +187,74 @@ Deno.test("FileLock deletes many files that killed processes left, one step afte
   await waitUntil("all are deleted", () => filesIn(temp.dir).length === 0);
 });
 
+Deno.test("Cleaner deletes each file a second after its last release, also behind many that are used all the time, and leaves no timer", async () => {
+  await using temp = await temporary();
+  const clock = new FakeClock();
+  let timers = 0;
+  using _clock = withClock({
+    now: () => clock.now(),
+    wall: () => clock.wall(),
+    schedule: (callback, delayMs) => (timers++, clock.schedule(callback, delayMs)),
+  });
+  const cleaner = new Cleaner(fs);
+  await age(released(temp.dir, "left").path);
+  cleaner.release(released(temp.dir, "n"));
+  await waitUntil("the first sweep is over, which has a timer too", async () => {
+    await clock.pass(10);
+    return filesIn(temp.dir).length === 0;
+  });
+  timers = 0;
+  const busy = Array.from({ length: 32 }, (_, i) => released(temp.dir, `busy:${i}`));
+  for (const file of [...busy, released(temp.dir, "idle")]) cleaner.release(file);
+  await clock.pass(500);
+  for (const file of busy) cleaner.release(file);
+  await clock.pass(499);
+  assertEquals(filesIn(temp.dir).length, 33);
+  await clock.pass(1);
+  assertEquals(filesIn(temp.dir).length, 32, "the idle one is deleted");
+  await clock.pass(499);
+  assertEquals(filesIn(temp.dir).length, 32);
+  await clock.pass(1);
+  assertEquals(filesIn(temp.dir), []);
+  assertEquals(timers, 2, "it wakes only when a file is due");
+  cleaner.release(released(temp.dir, "later"));
+  await clock.pass(1_000);
+  assertEquals(filesIn(temp.dir), []);
+  await cleaner.close(0);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Cleaner deletes what killed processes left also when the list comes late, when it has to try again, and at its end", async () => {
+  await using temp = await temporary();
+  const clock = new FakeClock();
+  using _clock = withClock(clock);
+  await age(released(temp.dir, "left").path);
+  const cleaner = new Cleaner(fs);
+  cleaner.release(released(temp.dir, "n"));
+  await clock.pass(1_000); // Deno lists the directory after this mostly, and sometimes before.
+  await waitUntil("both are deleted", async () => {
+    await clock.pass(10);
+    return filesIn(temp.dir).length === 0;
+  });
+  assertEquals(clock.timers, 0);
+
+  cleaner.release(released(temp.dir, "n"));
+  using writing = Deno.openSync(`${temp.dir}/holdfast.tokens`, { read: true, write: true });
+  writing.lockSync(true);
+  await clock.pass(2_500);
+  assertEquals(filesIn(temp.dir).length, 1, "another process writes the tokens");
+  writing.unlockSync();
+  await clock.pass(500);
+  assertEquals([filesIn(temp.dir).length, clock.timers], [0, 0]);
+  await cleaner.close(0);
+
+  await age(released(temp.dir, "left again").path);
+  const short = new Cleaner(fs);
+  short.release(released(temp.dir, "n"));
+  await short.close(1_000);
+  assertEquals([filesIn(temp.dir).length, clock.timers], [0, 0]);
+});
+
 Deno.test("Lease.fencingToken grows when the lock file was deleted and the clock was set back", async () => {
   await using temp = await temporary();
   const tokens: bigint[] = [];
@@ -161,6 +263,7 @@ Deno.test("Lease.fencingToken grows when the lock file was deleted and the clock
     await using locks = new FileLock({ dir: temp.dir });
     for (let i = 0; i < 2; i++) tokens.push(await use(locks, "n"));
     await use(locks, "other");
+    using _later = setClockBack(3_600_000); // before the deletion, too
     await locks[Symbol.asyncDispose]();
     assertEquals(filesIn(temp.dir), []);
   }
@@ -210,6 +313,27 @@ Deno.test("deleteUnused() leaves files that are locked, spared, or no regular fi
   assertEquals(filesIn(temp.dir).length, 2);
   await assertRejects(() => Deno.lstat(paths[0]!), Deno.errors.NotFound);
   assert(tokens.read() >= token);
+  await use(keeping, "a");
+  using looking = await Deno.open(paths[0]!);
+  looking.lockSync(false);
+  assertEquals(deleteUnused(fs, [paths[0]!], tokens, () => false), []);
+  looking.unlockSync();
+  const another: FileSystem = { ...fs, lstat: (path) => ({ ...fs.lstat(path), ino: 1 }) };
+  const inexact: FileSystem = {
+    ...fs,
+    lstat: (path) => ({ ...fs.lstat(path), ino: 2 ** 60 }),
+    open(path, access) {
+      const opened = fs.open(path, access);
+      const stat = () => ({ ...opened.stat(), ino: 2 ** 60 });
+      return new Proxy(opened, {
+        get: (target, key) => key === "stat" ? stat : Reflect.get(target, key).bind(target),
+      });
+    },
+  };
+  for (const system of [another, inexact]) {
+    assertEquals(deleteUnused(system, [paths[0]!], tokens, () => false), []);
+  }
+  await Deno.lstat(paths[0]!); // it is still there
 });
 
 Deno.test("deleteUnused() deletes empty files, but no files of other programs", async () => {
@@ -218,7 +342,8 @@ Deno.test("deleteUnused() deletes empty files, but no files of other programs", 
   const paths = ["empty", "other"].map((name) => lockPath(temp.dir, name));
   await Deno.writeTextFile(paths[0]!, "");
   await Deno.writeTextFile(paths[1]!, "text of another program");
-  deleteUnused(fs, paths, tokens, () => false);
+  assertEquals(deleteUnused(fs, paths, tokens, () => false), []);
+  assertEquals(tokens.read(), 0n, "an empty file has no token");
   assertEquals(filesIn(temp.dir).map((name) => `${temp.dir}/${name}`), [paths[1]]);
 });
 
@@ -235,8 +360,10 @@ Deno.test("deleteUnused() returns the paths that are left while another process 
     assertEquals(deleteUnused(fs, paths, tokens, () => false), paths);
     assertEquals(filesIn(temp.dir).length, 2);
   }
+  using opens = countOpens(`${temp.dir}/holdfast.tokens`);
   assertEquals(deleteUnused(fs, paths, tokens, () => false), []);
   assertEquals(filesIn(temp.dir), []);
+  assertEquals(opens.count, 1, "once for both files");
 });
 
 Deno.test("hasExactId() is false for a file whose number Deno rounds, on Node and Bun as well", () => {

@@ -78,6 +78,34 @@ Deno.test("LockDirectory.tryLock() tries again once, and only when the directory
   }
 });
 
+Deno.test("LockDirectory checks its directory once, and again when its mode has changed", async () => {
+  await using temp = await temporary();
+  const how = { looksFirst: false, mayYield: false };
+  const fs = chooseFileSystem();
+  for (const sharedDir of [false, true]) {
+    let checks = 0;
+    const counting: FileSystem = {
+      ...fs,
+      realPath: (path) => (checks++, fs.realPath(path)), // of a private directory
+      stat: (path) => (checks++, fs.stat(path)), // of a shared one
+    };
+    const options = { dir: temp.dir, sharedDir, keepFiles: true };
+    const directory = new LockDirectory(counting, options);
+    const use = () => {
+      const locked = directory.tryLock("n", "", how);
+      assert(typeof locked === "object", String(locked));
+      locked.release();
+    };
+    for (let i = 0; i < 3; i++) use();
+    assertEquals(checks, 1, `sharedDir: ${sharedDir}`);
+    if (sharedDir) continue;
+    await Deno.chmod(temp.dir, 0o777);
+    assertThrows(use, LockSetupError, "can be written to by other users");
+    await Deno.chmod(temp.dir, 0o700);
+    use();
+  }
+});
+
 asRoot("FileLock refuses a 'dir' that another user made, unless sharedDir allows it", async () => {
   await using temp = await temporary(0o1777);
   const dir = `${temp.dir}/locks`;

@@ -4,7 +4,8 @@
 import { assertEquals } from "@std/assert";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { denoFileSystem } from "../../file/system/deno.ts";
-import type { DirectoryListener } from "../../file/system/port.ts";
+import { type Inotify, type InotifyListener, watchBy } from "../../file/system/inotify.ts";
+import type { DirectoryListener, DirectoryWatch } from "../../file/system/port.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 import { watchable, withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -112,4 +113,53 @@ Deno.test("DirectoryChanges ends its watch when nobody has waited for a while, a
   changes.leave(second);
   await waitUntil("the watch ends", () => !changes.isWatched);
   assertEquals(ends, 1);
+});
+
+/** The bytes of events of inotify: four numbers, and the name, filled up with zeros. */
+function eventsOf(...events: readonly (readonly [mask: number, name: string])[]): Uint8Array {
+  const parts = events.map(([mask, name]) => {
+    const length = name === "" ? 0 : 16;
+    const bytes = new Uint8Array(16 + length);
+    new Uint32Array(bytes.buffer, 0, 4).set([1, mask, 0, length]);
+    bytes.set(new TextEncoder().encode(name), 16);
+    return [...bytes];
+  });
+  return new Uint8Array(parts.flat());
+}
+
+Deno.test("watchBy() reports the events of inotify until its end, and closes what it has opened, once", () => {
+  const [closed, deleted, overflow] = [0x8, 0x200, 0x4000];
+  const opened: InotifyListener[] = [];
+  let closes = 0;
+  const inotify = (watch: number): Inotify => ({
+    open(listener) {
+      opened.push(listener);
+      return { fd: 7, close: () => void closes++ };
+    },
+    addWatch: () => watch,
+  });
+  const notes = new Notes();
+  assertEquals(watchBy(inotify(-1), "/locks", notes), null);
+  assertEquals(closes, 1, "the system has refused the watch");
+  const running: DirectoryWatch = watchBy(inotify(1), "/locks", notes)!;
+  opened[1]!.onEvents(eventsOf([closed, "a"], [overflow, ""], [deleted, "bcd"]));
+  assertEquals(notes.list, ["a", "any", "bcd"]);
+  opened[1]!.onEnd();
+  opened[1]!.onEnd();
+  opened[1]!.onEvents(eventsOf([closed, "late"]));
+  running.close();
+  assertEquals([notes.list, closes], [["a", "any", "bcd", "end"], 1]);
+  const seen: string[] = [];
+  const once: DirectoryWatch = watchBy(inotify(1), "/locks", {
+    onChange(name) {
+      seen.push(name);
+      once.close();
+    },
+    onAnyChange: () => void seen.push("any"),
+    onEnd: () => void seen.push("end"),
+  })!;
+  opened[2]!.onEvents(eventsOf([closed, "a"], [closed, "b"]));
+  opened[2]!.onEnd();
+  once.close();
+  assertEquals([seen, closes], [["a"], 2]);
 });

@@ -144,3 +144,24 @@ Deno.test("new FileLock() throws when an option is bad", () => {
     assertThrows(() => new FileLock(options as FileLockOptions), type);
   }
 });
+
+Deno.test("FileLock.list() names locks with the longest names, skips other entries, gives others their turns, and ends at disposal", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+  const names = ["\uffff".repeat(1_000), ...Array.from({ length: 63 }, (_, i) => `n${i}`)];
+  for (const name of names) await (await locks.acquire(name)).release();
+  await Deno.mkdir(`${temp.dir}/folder`);
+  await Deno.writeTextFile(lockPath(temp.dir, "damaged"), "no record");
+  await Deno.writeTextFile(lockPath(temp.dir, "empty"), "");
+  const [seen, turns]: [string[], string[]] = [[], []];
+  for await (const name of locks.list()) {
+    if (seen.length === 0) setTimeout(() => turns.push("of another"));
+    seen.push(name);
+  }
+  assertEquals(seen.toSorted(), names.toSorted());
+  assertEquals(turns, ["of another"]);
+  const listing = locks.list()[Symbol.asyncIterator]();
+  assertEquals((await listing.next()).done, false);
+  await locks[Symbol.asyncDispose]();
+  assertEquals((await assertRejects(() => listing.next(), DOMException)).name, "AbortError");
+});

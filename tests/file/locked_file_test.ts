@@ -15,10 +15,10 @@ const GREEDY = { lockerId: "0000000a", label: "greedy" };
 const OTHER = { lockerId: "0000000b", label: "other" };
 
 /** The file of one lock. */
-function fileIn(dir: string, fs: FileSystem = chooseFileSystem()) {
+function fileIn(dir: string, fs: FileSystem = chooseFileSystem(), isKept = false) {
   const path = lockPath(dir, "n");
   const tokens = new TokenFile(fs, `${dir}/holdfast.tokens`, 0o600);
-  const file = { fs, path, name: "n", mode: 0o600, isKept: false, tokens };
+  const file = { fs, path, name: "n", mode: 0o600, isKept, tokens };
   return {
     tryLock: (locker: typeof GREEDY) => tryLock(file, locker, true),
     look: () => look(fs, path),
@@ -64,6 +64,9 @@ Deno.test("tryLock() does not yield when no other process waits", async () => {
   for (let grants = 1; grants <= 3 * FAIR_STREAK; grants++) {
     const held = file.tryLock(GREEDY);
     assertLocked(held);
+    const seen = file.observe();
+    assert(typeof seen === "object");
+    assertEquals(seen.streak, (grants - 1) % FAIR_STREAK + 1);
     held.release();
   }
 });
@@ -87,6 +90,11 @@ Deno.test("look() sends a waiter to mark the file, once, when its holder was gra
     JSON.stringify(String(seen)),
   );
   second.release();
+  using other = await Deno.open(file.path, { read: true, write: true });
+  other.lockSync(false);
+  assertEquals(file.look(), "free", "others may look as well");
+  other.lockSync(true);
+  assertEquals(file.look(), "unmarked");
 });
 
 Deno.test("tryLock() and observe() give up when the path leads to another file at each look", async () => {
@@ -104,6 +112,7 @@ Deno.test("tryLock() and observe() give up when the path leads to another file a
     assertThrows(look, Error, "is another one at each look");
     assert(looks >= 1_000 && looks <= 3_000, `${looks} looks`);
   }
+  assertEquals(file.look(), "free", "another file is there");
   held.release();
 });
 
@@ -133,6 +142,23 @@ Deno.test("tryLock() throws and leaves no file when the disk is full in the midd
   held.release();
 });
 
+Deno.test("tryLock() on a full disk leaves the new file with keepFiles, or if its number is not exact", async () => {
+  const fs = chooseFileSystem();
+  for (const [isKept, ino, files] of [[false, 7, 0], [true, 7, 1], [false, 2 ** 60, 1]] as const) {
+    await using temp = await temporary();
+    const full: FileSystem = {
+      ...fs,
+      lstat: (path) => ({ ...fs.lstat(path), ino }),
+      create(path, mode) {
+        const file = onFullDisk(fs.create(path, mode));
+        return { ...file, stat: () => ({ ...file.stat(), ino }) };
+      },
+    };
+    assertThrows(() => fileIn(temp.dir, full, isKept).tryLock(GREEDY), Error, "Wrote only 5 of");
+    assertEquals([...Deno.readDirSync(temp.dir)].length, files);
+  }
+});
+
 Deno.test("tryLock() writes the lock's name into a new file, and leaves it there", async () => {
   await using temp = await temporary();
   const file = fileIn(temp.dir);
@@ -142,6 +168,30 @@ Deno.test("tryLock() writes the lock's name into a new file, and leaves it there
     held.release();
     const text = await Deno.readTextFile(held.file.path);
     assertEquals(text.split("\n").slice(1), ['"n"', ""]);
+  }
+  const fs = chooseFileSystem();
+  let times = 0;
+  const deleted: FileSystem = {
+    ...fs,
+    open(path, access) {
+      if (times++ === 0) Deno.removeSync(path); // another process does
+      return fs.open(path, access);
+    },
+  };
+  const created: FileSystem = {
+    ...fs,
+    create(path, mode) {
+      if (times++ === 0) Deno.writeTextFileSync(path, ""); // another process does
+      return fs.create(path, mode);
+    },
+  };
+  for (const system of [deleted, created]) {
+    times = 0;
+    const held = fileIn(temp.dir, system).tryLock(OTHER);
+    assertLocked(held);
+    held.release();
+    assert(times > 0);
+    await Deno.remove(file.path);
   }
 });
 
@@ -225,6 +275,35 @@ Deno.test("LockedFile.release() unlocks and answers when the file system fails t
   assertLocked(held);
   assertEquals(held.release(), true);
   assertEquals(fileIn(temp.dir).observe(), "free");
+});
+
+Deno.test("each file is unlocked before it is closed: a process that is just starting has a copy of it", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  const wasFree: boolean[] = [];
+  const checked = (file: OpenFile, path: string): OpenFile => {
+    const close = () => {
+      using other = Deno.openSync(path);
+      wasFree.push(other.tryLockSync(true));
+      file.close();
+    };
+    return new Proxy(file, {
+      get: (target, key) => key === "close" ? close : Reflect.get(target, key).bind(target),
+    });
+  };
+  const file = fileIn(temp.dir, {
+    ...fs,
+    open: (path, access) => checked(fs.open(path, access), path),
+    create: (path, mode) => checked(fs.create(path, mode), path),
+  });
+  for (let grants = 1; grants <= FAIR_STREAK; grants++) {
+    const held = file.tryLock(GREEDY);
+    assertLocked(held);
+    if (grants === FAIR_STREAK) assertEquals(fileIn(temp.dir).tryLock(OTHER), "held");
+    held.release();
+  }
+  assertEquals([file.look(), file.observe(), file.tryLock(GREEDY)], ["free", "free", "yield"]);
+  assertEquals(wasFree, Array.from({ length: FAIR_STREAK + 3 }, () => true));
 });
 
 Deno.test("a shared file that another user is just creating is not there yet, and later an error", async () => {

@@ -7,14 +7,15 @@ import { FileLock } from "../../file/mod.ts";
 import type { WaitInfo } from "../../mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
+import { countOpens } from "../../testing/file/watching.ts";
 import { startChild } from "../../testing/processes/child.ts";
 import { linesOf } from "../../testing/runtime/lines.ts";
 import { spawnProcess } from "../../testing/runtime/processes.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 /** Holds a file with `flock(1)` until disposal. */
-async function foreignHolder(path: string): Promise<AsyncDisposable> {
-  const command = ["flock", path, "sh", "-c", "echo held; cat >/dev/null"];
+async function foreignHolder(path: string, ...options: string[]): Promise<AsyncDisposable> {
+  const command = ["flock", ...options, path, "sh", "-c", "echo held; cat >/dev/null"];
   const child = spawnProcess(command, { hasInput: true, stdout: "pipe" });
   const lines = linesOf(child.stdout!);
   assertEquals(await within("flock(1) holds the file", lines.next()), "held");
@@ -26,6 +27,9 @@ async function foreignHolder(path: string): Promise<AsyncDisposable> {
     },
   };
 }
+
+/** How many looks a waiter may take, in 1.5 s, at a file that another program holds. */
+const MAX_LOOKS = 400;
 
 const hasFlock = await new Deno.Command("flock", { args: ["--version"], stdout: "null" }).output()
   .then(({ success }) => success, () => false);
@@ -74,6 +78,31 @@ Deno.test({
     const lease = locks.acquire("n", { onWait: () => isWaiting = true });
     await waitUntil("the caller waits", () => isWaiting);
     await holder[Symbol.asyncDispose]();
+    await (await within("the waiter is granted the lock", lease)).release();
+  },
+});
+
+Deno.test({
+  name: `FileLock.acquire() does not spin while another program shares the file${
+    hasFlock ? "" : " (skipped: this needs flock(1))"
+  }`,
+  ignore: !hasFlock || Deno.build.os !== "linux",
+  async fn() {
+    await using temp = await temporary();
+    await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+    const path = lockPath(temp.dir, "n");
+    const holder = await foreignHolder(path, "--shared");
+    let isWaiting = false;
+    const lease = locks.acquire("n", { onWait: () => isWaiting = true });
+    await waitUntil("the caller waits", () => isWaiting);
+    try {
+      using opens = countOpens(path);
+      const startMs = performance.now();
+      await waitUntil("it has waited", () => performance.now() - startMs > 1_500);
+      assert(opens.count < MAX_LOOKS, `${opens.count} looks`);
+    } finally {
+      await holder[Symbol.asyncDispose]();
+    }
     await (await within("the waiter is granted the lock", lease)).release();
   },
 });
@@ -159,3 +188,30 @@ for (const [state, what] of [["held", "lock"], ["released", "lock"], ["held", "s
     assertEquals(await within("the process ends", child.ended), 0);
   });
 }
+
+// The first try of each call is made at once, so that the file is locked then.
+Deno.test("FileLock.query() and tryAcquire() look again when the file was locked for a moment, but not after disposal", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+  await (await locks.acquire("n")).release();
+  using other = await Deno.open(lockPath(temp.dir, "n"), { read: true, write: true });
+  other.lockSync(true);
+  const seen = locks.query("n");
+  other.unlockSync();
+  assertEquals((await seen).holders, []);
+  other.lockSync(true);
+  const tried = locks.tryAcquire("n");
+  other.unlockSync();
+  const lease = await tried;
+  assert(lease !== null);
+  await lease.release();
+  other.lockSync(true);
+  const calls = Promise.allSettled([locks.query("n"), locks.tryAcquire("n")]);
+  const disposed = locks[Symbol.asyncDispose]();
+  other.unlockSync();
+  const ends = (await calls).map((call) =>
+    call.status === "rejected" ? call.reason.name : "answered"
+  );
+  assertEquals(ends, ["AbortError", "AbortError"]);
+  await disposed;
+});

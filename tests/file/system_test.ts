@@ -9,13 +9,13 @@ import { firstOf } from "../../file/system/bun.ts";
 import { nodeFileSystem, wallClock } from "../../file/system/node_fs.ts";
 import { LockSetupError } from "../../mod.ts";
 
-for (const runtime of ["node", "bun"]) {
+for (const runtime of ["node", "bun", "deno"]) {
   Deno.test(`chooseFileSystem() throws a LockSetupError in ${runtime} on Windows`, () => {
-    const versions = { node: "22.0.0", [runtime]: "1.0.0" };
+    const versions = { node: "22.0.0", [runtime]: runtime === "deno" ? "2.9.6" : "1.0.0" };
     const error = assertThrows(
       () => chooseFileSystem({ versions, platform: "win32" }),
       LockSetupError,
-      "on Windows it works with Deno only",
+      "on Windows no process can read a file",
     );
     assertEquals((error as LockSetupError).code, "ERR_LOCK_SETUP");
   });

@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { chooseFileSystem } from "../../file/system/choose.ts";
+import type { FileSystem, OpenFile } from "../../file/system/port.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
@@ -86,8 +87,9 @@ Deno.test("TokenFile.next() is at least the wall clock, and greater than the pre
   await using temp = await temporary();
   const path = `${temp.dir}/holdfast.tokens`;
   const tokens = new TokenFile(fs, path, 0o600);
-  const startUs = fs.wallUs();
-  assert(tokens.next(0n) >= startUs);
+  const startUs = BigInt(Date.now()) * 1_000n;
+  const token = tokens.next(0n);
+  assert(startUs <= token && token < BigInt(Date.now() + 1) * 1_000n);
   assertEquals(tokens.read(), 0n);
   const ahead = startUs + 3_600_000_000n;
   assertEquals(tokens.next(ahead), ahead + 1n);
@@ -96,4 +98,56 @@ Deno.test("TokenFile.next() is at least the wall clock, and greater than the pre
   using file = await Deno.open(path, { read: true, write: true });
   assert(file.tryLockSync(true));
   assertEquals(tokens.next(ahead + 7n), ahead + 8n, "while another process is stopped");
+});
+
+/** A file system whose files are opened with some methods replaced. */
+function opening(replace: (file: OpenFile) => Partial<OpenFile>): FileSystem {
+  return {
+    ...fs,
+    open(path, access) {
+      const file = fs.open(path, access);
+      const methods = replace(file);
+      return new Proxy(file, {
+        get: (target, key) => Reflect.get(methods, key) ?? Reflect.get(target, key).bind(target),
+      });
+    },
+  };
+}
+
+Deno.test("TokenFile.read() reads until two reads agree, and one process raises the floor at a time", async () => {
+  await using temp = await temporary();
+  const path = `${temp.dir}/holdfast.tokens`;
+  const tokens = new TokenFile(fs, path, 0o600);
+  tokens.raise(7n);
+  let reads = 0;
+  const torn = opening((file) => ({
+    read: (offset, bytes) => ++reads === 1 ? 0 : file.read(offset, bytes),
+  }));
+  assertEquals(new TokenFile(torn, path, 0o600).read(), 7n);
+  assertEquals(reads, 3);
+  const meanwhile: unknown[] = [];
+  const slow = opening((file) => ({
+    write(offset, bytes) {
+      meanwhile.push(tokens.raise(99n));
+      return file.write(offset, bytes);
+    },
+  }));
+  assertEquals(new TokenFile(slow, path, 0o600).raise(50n), 50n);
+  assertEquals([meanwhile, tokens.read()], [[null], 50n]);
+  const replaced: FileSystem = { ...fs, lstat: (path) => ({ ...fs.lstat(path), ino: 1 }) };
+  assertEquals(new TokenFile(replaced, path, 0o600).raise(60n), null);
+  assertEquals(tokens.read(), 50n, "another file is there by now");
+});
+
+Deno.test("TokenFile keeps its format for processes of all versions, and grants no token twice in a µs", async () => {
+  await using temp = await temporary();
+  const path = `${temp.dir}/holdfast.tokens`;
+  const tokens = new TokenFile(fs, path, 0o600);
+  for (const token of [7n, 8n, 9n]) tokens.raise(token);
+  const padded = (token: number) => String(token).padStart(20, "0");
+  const slot = (token: number) => `${padded(token)} ${padded(token)}\n`;
+  const text = await Deno.readTextFile(path);
+  assertEquals([text.slice(0, 42), text.slice(512)], [slot(8), slot(9)]);
+  const stopped = new TokenFile({ ...fs, wallUs: () => 100n }, path, 0o600);
+  assertEquals([stopped.next(99n), stopped.next(100n)], [100n, 101n]);
 });
