@@ -215,6 +215,7 @@ class LeaseWatch {
     this.#tell();
     // The deadline is over: from now on somebody else can have the lock.
     if (this.#hasDeadline && reason !== "stolen") return this.#kill("SIGKILL");
-    this.#timer = setTimeout(() => this.#kill("SIGKILL"), this.#killAfterMs);
+    const killMs = Math.min(this.#killAfterMs, MAX_TIMER_MS);
+    this.#timer = setTimeout(() => this.#kill("SIGKILL"), killMs);
   };
 }

@@ -8,6 +8,7 @@ import process from "node:process";
 import { parseArgs } from "node:util";
 import type { DistributedLock, LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { type CommandContext, EXIT, UsageError } from "./command.ts";
+import { printable } from "./snapshot.ts";
 
 export const RELEASE_HELP = `Usage: holdfast release --steal [options] NAME
 
@@ -59,7 +60,8 @@ async function take(
       return EXIT.ok;
     }
     const others = holderCount > 1 ? ` and ${holderCount - 1} more` : "";
-    const who = (holder.label ?? "a holder without a label") + others;
+    const { label } = holder;
+    const who = (label === undefined ? "a holder without a label" : printable(label)) + others;
     const seen = identityOf(snapshot);
     // While the person thinks, the lock may be granted to somebody else: then the answer was not about them.
     if (isSure || seen === agreed) {

@@ -7,7 +7,7 @@ import { constants } from "node:os";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { LeaseLostError, LockTimeoutError } from "../core/contract/errors.ts";
+import { LeaseLostError, LockSetupError, LockTimeoutError } from "../core/contract/errors.ts";
 import { lockDescriptors } from "../file/lock_descriptor.ts";
 import { type CommandContext, EXIT, UsageError } from "./command.ts";
 import { runUnder } from "./guard.ts";
@@ -43,8 +43,18 @@ Codes: 64 wrong arguments, 69 no service, 78 service refuses, 127 no COMMAND.
 Example: holdfast run --at redis://127.0.0.1 --no-wait nightly -- ./report.sh`;
 
 /** Runs it. Resolves with the exit code. */
-export async function run(args: readonly string[], context: CommandContext): Promise<number> {
+export async function run(
+  args: readonly string[],
+  context: CommandContext,
+  platform: string = process.platform,
+): Promise<number> {
   const { name, command, url, label, options, killAfterMs, busyCode } = readTerms(args, context);
+  if (platform === "win32") {
+    throw new LockSetupError(
+      "Cannot run a command on Windows, where it could not be ended with all its processes: use WSL or " +
+        "a container",
+    );
+  }
   // Those of a `run` around this one, with another directory.
   const inherited = lockDescriptors(name);
   const stop = new AbortController();

@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import type { LockWaiter } from "../core/contract/distributed_lock.ts";
 import { type CommandContext, EXIT, UsageError } from "./command.ts";
-import { asJson, describeHolder, seconds } from "./snapshot.ts";
+import { asJson, describeHolder, printableLabel, seconds } from "./snapshot.ts";
 
 export const SHOW_HELP = `Usage: holdfast show [options] NAME
 
@@ -44,7 +44,7 @@ export async function show(args: readonly string[], context: CommandContext): Pr
 
 function describeWaiter({ mode, label, waitedMs }: LockWaiter): string {
   return [
-    label ?? "(no label)",
+    printableLabel(label),
     ...mode === "shared" ? ["shared"] : [],
     ...waitedMs === undefined ? [] : [`has waited ${seconds(waitedMs)}`],
   ].join(", ");

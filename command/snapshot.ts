@@ -15,7 +15,7 @@ export function asJson(snapshot: LockSnapshot): string {
 export function describeHolder(holder: LockHolder): string {
   const { mode, label, fencingToken, remainingMs } = holder;
   return [
-    label ?? "(no label)",
+    printableLabel(label),
     ...mode === "shared" ? ["shared"] : [],
     ...fencingToken === undefined ? [] : [`token ${fencingToken}`],
     ...remainingMs === undefined ? [] : [`${seconds(remainingMs)} left`],
@@ -27,7 +27,17 @@ export function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** A name for a terminal: one with control characters as JSON writes it. */
-export function printable(name: string): string {
-  return /\p{Cc}/u.test(name) ? JSON.stringify(name) : name;
+/** A name or label for a terminal: one with control characters as JSON writes it. */
+export function printable(text: string): string {
+  if (!/\p{Cc}/u.test(text)) return text;
+  // JSON leaves some of them as they are, for instance U+009B, which begins a sequence, too.
+  return JSON.stringify(text).replace(
+    /\p{Cc}/gu,
+    (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** A label for a terminal: others may write to the store. */
+export function printableLabel(label: string | undefined): string {
+  return label === undefined ? "(no label)" : printable(label);
 }

@@ -1,8 +1,11 @@
 /**
  * The command line of `holdfast`: its help, and what it says of wrong arguments.
  */
-import { assert, assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertLessOrEqual, assertMatch, assertRejects } from "@std/assert";
+import type { CommandContext } from "../../command/command.ts";
 import { runCommandLine } from "../../command/command_line.ts";
+import { run } from "../../command/run.ts";
+import { LockSetupError } from "../../mod.ts";
 
 /** A terminal, in whose last line the prompt is. */
 const SCREEN = { lines: 24 - 1, columns: 80 } as const;
@@ -54,4 +57,9 @@ Deno.test("holdfast run: wrong arguments are 64, with a way to the help", async 
     assertMatch(stderr, /\nTry: holdfast .*--help\n$/);
     assert(!stderr.includes("hunter2"));
   }
+});
+
+Deno.test("holdfast run: refuses on Windows, where it could not end the command", async () => {
+  const context = { url: () => "file:///none" } as Partial<CommandContext> as CommandContext;
+  await assertRejects(() => run(["a", "--", "true"], context, "win32"), LockSetupError, "Windows");
 });

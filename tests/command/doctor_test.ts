@@ -143,7 +143,9 @@ Deno.test("holdfast doctor: finds a slow path", async () => {
   await using server = await startRedis({ args: GOOD });
   await using proxy = await startProxy(server);
   proxy.onReply = () => ({ delayMs: 100 });
-  await assertBad(`redis://127.0.0.1:${proxy.port}?ttlMs=1000`, "round trip");
+  const report = await examine(`redis://127.0.0.1:${proxy.port}?ttlMs=1000`);
+  assert(subjects(report, "bad").includes("round trip"), report.output);
+  assertEquals(report.code, 1, report.output);
 });
 
 Deno.test("holdfast doctor: no server is an outage", async () => {

@@ -190,6 +190,19 @@ Deno.test("holdfast run: after a steal the command is told at once, and killed a
   assert(isGone(stubborn.pid));
 });
 
+Deno.test("holdfast run: --kill-after may be longer than a timer of the runtime", async () => {
+  await using files = await fileUrl();
+  const slow = "trap 'sleep 1; echo got TERM; exit 0' TERM; echo $$; while :; do sleep 0.05; done";
+  const args = ["run", "--kill-after", "1000h", "a", "--", "sh", "-c", slow];
+  const { holdfast, output, closed } = await startCommand(args, files.url);
+  for await (const { name } of Deno.readDir(fileURLToPath(files.url))) {
+    if (name !== "holdfast.tokens") await Deno.remove(`${fileURLToPath(files.url)}/${name}`);
+  }
+  await closed;
+  assertMatch(output(), /got TERM/);
+  assertEquals((await holdfast.ended).code, 76);
+});
+
 Deno.test("holdfast show: the holder and the waiters, as text and as JSON", async () => {
   await using server = await startRedis();
   const { holdfast } = await startCommand(
@@ -228,6 +241,8 @@ Deno.test("holdfast list: a line for each lock, as text and as JSON", async () =
   assertEquals(await listed("b"), '"b\\n"  held by (no label)\n');
   const { name, holders } = JSON.parse(await listed("--json", "a"));
   assertEquals([name, holders[0].label], ["a:1", "first"]);
+  await server.command("SET", "lock:c", `\x1b[2K\x9bx/${crypto.randomUUID()}#0123456789abcdef`);
+  assertEquals(await listed("c"), 'c  held by "\\u001b[2K\\u009bx"\n');
   assertEquals(await listed("none"), "");
   const refused = await finishHoldfast(["list"], `${server.url}?keyPrefix=`);
   assertEquals(refused.code, 78);
