@@ -37,10 +37,11 @@ export async function readSnapshot(
 ): Promise<LockSnapshot> {
   const children = await session.children(lockPath).catch(nullIfMissing);
   const listed = sortedEntries(children?.names ?? []);
-  const count = Math.min(countHolders(listed), MAX_HOLDERS) + maxWaiters;
+  const held = countHolders(listed);
+  const isWanted = (i: number) => i < held ? i < MAX_HOLDERS : i < held + maxWaiters;
   const found = await Promise.all(
-    listed.slice(0, count).map(({ name }) =>
-      session.get(`${lockPath}/${name}`).catch(nullIfMissing)
+    listed.map(({ name }, i) =>
+      isWanted(i) ? session.get(`${lockPath}/${name}`).catch(nullIfMissing) : undefined
     ),
   );
   // Those that were not read count as existing.
