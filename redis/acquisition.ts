@@ -361,7 +361,6 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
 
   async #waitInQueue(): Promise<void> {
     await new Promise<void>((resolve) => this.#wake = resolve);
-    this.#budget.answered(); // the next ask has the whole budget
     if (this.#joinsOutage) this.#continueOutage();
   }
 
@@ -516,7 +515,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     const isRepeated = this.#isReleaseRepeated;
     this.#isReleaseRepeated = true;
     const tombstoneMs = this.#tombstoneMs(epoch);
-    const sentMs = tombstoneMs === 0 ? 0 : clock.now();
+    const sentMs = clock.now();
     const keepsLock = isLost && this.#keepsLock;
     if (keepsLock && tombstoneMs === 0) { // a leave would change nothing
       held.remove(lock, this.value);

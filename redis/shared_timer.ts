@@ -77,7 +77,6 @@ export class SharedTimer implements Clock {
       this.#deadlines.delete(first);
       first.callback();
     }
-    if (this.#isClosed) return;
     const { first } = this.#deadlines;
     if (first !== undefined && first.atMs < this.#timerMs) this.#arm(first.atMs);
   }

@@ -33,7 +33,7 @@ export function decodeMessage(text: string): InboxMessage | null {
   // No JSON, no split(): in a process that just woke, they cost as much as the rest of the wake-up.
   const headEnd = text.indexOf("\n");
   const valueEnd = text.indexOf("\n", headEnd + 1);
-  if (headEnd === -1 || valueEnd === -1) return null;
+  if (valueEnd === -1) return null;
   const value = text.slice(headEnd + 1, valueEnd);
   const lockKey = text.slice(valueEnd + 1);
   const kindEnd = wordEnd(text, 0, headEnd);

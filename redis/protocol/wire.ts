@@ -176,13 +176,13 @@ function reasonOf(reply: unknown): "expired" | "stolen" {
 }
 
 export function isLate(reply: unknown): boolean {
-  return Array.isArray(reply) && reply[0] !== null && Number(reply[0]) === TOO_LATE;
+  return Array.isArray(reply) && Number(reply[0]) === TOO_LATE;
 }
 
 export function decodeAsk(reply: unknown): AskAnswer {
   const list = coded(reply);
-  const serverMs = Number(list[1] ?? 0);
-  const leftMs = Number(list[2] ?? 0);
+  const serverMs = Number(list[1]);
+  const leftMs = Number(list[2]);
   const third = Number(list[3] ?? 0);
   switch (Number(list[0])) {
     case GRANTED: {
@@ -218,7 +218,7 @@ export function decodeAsk(reply: unknown): AskAnswer {
 
 export function decodeRenew(reply: unknown): RenewAnswer {
   const list = coded(reply);
-  const leftMs = Number(list[1] ?? 0);
+  const leftMs = Number(list[1]);
   if (Number(list[0]) === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
   return { state: "lost", reason: reasonOf(reply) };
 }
