@@ -1,9 +1,23 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError, LockError, LockTimeoutError, MemoryLock } from "../../mod.ts";
 import { FileLock } from "../../file/mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { checkName, duration, label, ttl } from "../../core/contract/options.ts";
+import {
+  checkName,
+  count,
+  date,
+  duration,
+  holderLimit,
+  label,
+  oneOf,
+  OWNER_ID,
+  readTable,
+  required,
+  type Rule,
+  text,
+  ttl,
+} from "../../core/contract/options.ts";
 
 const NO_WAIT =
   "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out";
@@ -44,8 +58,43 @@ Deno.test("Rule.check() says which argument is bad, what it must be, and what it
       () => label().check("'label'", "a\nb"),
       "RangeError: Cannot use 'label': it must be one line of text, but it is a string with a line break or another control character",
     ],
+    [
+      () => oneOf(["a", "b"]).check("'mode'", "c"),
+      `TypeError: Cannot use 'mode': it must be "a" or "b", but it is "c"`,
+    ],
+    [
+      () => oneOf(["a", "b"]).check("'mode'", 5),
+      `TypeError: Cannot use 'mode': it must be "a" or "b", but it is 5`,
+    ],
+    [
+      () => readTable("f()", {}, { key: required(ttl().check) }),
+      "TypeError: Cannot use 'key': it must be a number of ms, but it is undefined",
+    ],
+    [
+      () => date().check("'tick'", 5),
+      "TypeError: Cannot use 'tick': it must be a Date, but it is a number",
+    ],
   ];
   for (const [check, message] of cases) assertEquals(messageOf(check), message);
+});
+
+Deno.test("Rule.check() takes the least and the greatest value, and none beyond", () => {
+  const x = (length: number) => "x".repeat(length);
+  const cases: [rule: Rule, good: unknown[], bad: unknown[]][] = [
+    [ttl(), [10, 2 ** 31 - 1], [9, 2 ** 31]],
+    [duration(), [1, 2 ** 31 - 1], [0, 2 ** 31]],
+    [duration({ min: 0 }), [0], [-1]],
+    [count(), [0, Number.MAX_SAFE_INTEGER], [-1]],
+    [holderLimit(), [1, 10_000], [0, 10_001]],
+    [label(), [x(1), x(100)], ["", x(101), "a\nb"]],
+    [OWNER_ID, [x(1), x(500)], ["", x(501), "a\nb", "holdfast:shared"]],
+    [text(), ["", x(1_000), "a\nb"], [x(1_001)]],
+    [date(), [new Date(0)], [new Date(NaN)]],
+  ];
+  for (const [rule, good, bad] of cases) {
+    for (const value of good) rule.check("it", value);
+    for (const value of bad) assertThrows(() => rule.check("it", value), RangeError);
+  }
 });
 
 Deno.test("LeaseLostError says which lock was lost, why, and what to do", () => {

@@ -1,6 +1,11 @@
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
-import { type Failure, OutageBudget, type OutageTerms } from "../../core/time/outage_budget.ts";
+import {
+  type Failure,
+  NoAnswerError,
+  OutageBudget,
+  type OutageTerms,
+} from "../../core/time/outage_budget.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 
@@ -231,4 +236,70 @@ Deno.test("OutageBudget.unavailable() has no cause that repeats its message", ()
   const circle = new Error("round");
   circle.cause = circle;
   assertEquals(budget.unavailable(circle).cause, circle);
+});
+
+Deno.test("OutageBudget forgets an outage and its failure with an answer, also with a failure that is one", async () => {
+  const { clock, budget } = open();
+  assertEquals(await budget.ask(() => Promise.resolve("first")), "first");
+  await clock.pass(5_000);
+  const failing = (times: number, failure: ServiceError) => {
+    let calls = 0;
+    return () => ++calls <= times ? Promise.reject(failure) : Promise.resolve("at last");
+  };
+  const second = budget.ask(failing(2, new ServiceError("retry")));
+  await clock.pass(200);
+  assertEquals(await second, "at last");
+  const busy = budget.ask(failing(40, new ServiceError("retry", true))); // longer than an outage may last
+  await clock.pass(3_000);
+  assertEquals(await busy, "at last");
+  const silent = budget.settle(new Promise(() => {})).catch((error) => error.message);
+  await clock.pass(1_000);
+  assertEquals(await silent, "No answer in time");
+});
+
+Deno.test("OutageBudget counts no time in which others were answered, also when the request fails", async () => {
+  const clock = new FakeClock();
+  const client = { lastAnswerMs: clock.now() };
+  const terms: OutageTerms = {
+    clock,
+    service: "Redis",
+    unavailableAfterMs: 1_000,
+    classify,
+    client,
+  };
+  const { signal } = new AbortController();
+  let isOver = false;
+  const silent = new OutageBudget(terms, "n", signal).settle(new Promise(() => {}))
+    .catch(() => isOver = true);
+  for (let i = 0; i < 6; i++) {
+    await clock.pass(500);
+    client.lastAnswerMs = clock.now();
+  }
+  await clock.pass(900);
+  assertEquals(isOver, false);
+  await clock.pass(200);
+  assertEquals(isOver, true);
+  await silent;
+
+  const budget = new OutageBudget(terms, "n", signal);
+  const request = Promise.withResolvers<never>();
+  client.lastAnswerMs = clock.now();
+  const failed = budget.settle(request.promise).catch((error) => budget.recover(error));
+  await clock.pass(850);
+  client.lastAnswerMs = clock.now();
+  await clock.pass(40);
+  request.reject(new ServiceError("retry"));
+  await clock.pass(700);
+  await failed;
+  budget.check(); // 740 ms since the last answer to others
+});
+
+Deno.test("OutageBudget.judge() and check() give up when the budget is used up, and not before", async () => {
+  assertThrows(() => open().budget.judge(new NoAnswerError("full")), LockUnavailableError);
+  const { clock, budget } = open();
+  budget.judge(new ServiceError("restart"));
+  await clock.pass(999);
+  budget.check();
+  await clock.pass(1);
+  assertThrows(() => budget.check(), LockUnavailableError);
 });

@@ -67,7 +67,7 @@ function harness(client: RedisClientName): Harness {
     arena() {
       const keyPrefix = `lock:${crypto.randomUUID()}:`;
       return Promise.resolve(makeArena({
-        spec: ({ ttlMs = 3_000, label }) => {
+        spec: ({ ttlMs = KEPT_TTL_MS, label }) => {
           return { strategy: "redis", client, url, keyPrefix, ttlMs, label };
         },
         lose: async ({ name }) => void await server.command("DEL", keyPrefix + name),

@@ -4,9 +4,11 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import process from "node:process";
+import { HeldLeases } from "../../redis/held_leases.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
+import { granted, ScriptedClient } from "../../testing/redis/scripted_client.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -128,3 +130,16 @@ for (const name of ["node-redis", "ioredis", "deno-redis-like"] as const) {
     await close();
   });
 }
+
+Deno.test("RedisLock forgets its leases on its client at disposal, although their releases are not answered", async () => {
+  const client = new ScriptedClient();
+  const locks = new RedisLock(client, { disposeTimeoutMs: 0 });
+  const call = locks.acquire("n");
+  const { args: [value], answer } = client.take("n");
+  answer(granted(1));
+  await call;
+  const leases = new HeldLeases(client);
+  assertEquals(leases.has("lock:n", value!), true);
+  await locks[Symbol.asyncDispose]();
+  assertEquals(leases.has("lock:n", value!), false);
+});

@@ -8,9 +8,9 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { FAULT_TTL_MS, scaled } from "../../testing/time.ts";
+import { FAULT_TTL_MS, KEPT_TTL_MS, scaled } from "../../testing/time.ts";
 
-const MAX_HOLD_MS = 50;
+const MAX_HOLD_MS = scaled(500);
 
 /** How a lease is lost with each reason on Redis. */
 interface Scene {
@@ -20,17 +20,27 @@ interface Scene {
 }
 
 const LOSSES: Readonly<Record<string, (scene: Scene, lease: Lease) => unknown>> = {
-  expired: ({ server }) => server.command("DEL", "lock:n"),
-  async stolen({ server }, { signal }) {
+  async expired({ server }, lease) {
+    await server.command("DEL", "lock:n");
+    lease.renew().catch(() => {});
+  },
+  async stolen({ server }, lease) {
+    const { signal } = lease;
     const { client, close } = await openRedisClient("node-redis", server.url);
     {
       await using thief = new RedisLock(client);
-      const untilNoticed = () => waitUntil("it is noticed", () => signal.aborted);
+      const untilNoticed = () => {
+        lease.renew().catch(() => {}); // now: the lease may expire while this machine stalls
+        return waitUntil("it is noticed", () => signal.aborted);
+      };
       await thief.request("n", { steal: true }, untilNoticed);
     }
     await close();
   },
-  unreachable: ({ proxy }) => proxy.blackHole("both"),
+  unreachable({ proxy }, lease) {
+    proxy.blackHole("both");
+    lease.renew().catch(() => {}); // now: it may expire while this machine stalls
+  },
   "max-hold": () => {},
   disposed: ({ lock }) => void lock[Symbol.asyncDispose](),
 };
@@ -48,7 +58,7 @@ for (const [reason, lose] of Object.entries(LOSSES)) {
     let real: unknown[];
     {
       await using lock = new RedisLock(client, {
-        ttlMs: FAULT_TTL_MS,
+        ttlMs: reason === "unreachable" ? FAULT_TTL_MS : KEPT_TTL_MS,
         disposeTimeoutMs: scaled(900),
       });
       real = await lossTrace(lock, (lease) => lose({ server, proxy, lock }, lease), maxHoldMs);

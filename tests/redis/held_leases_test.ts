@@ -130,8 +130,15 @@ Deno.test("HeldLeases knows of a later exclusive lease for a shared grant, and l
   const leases = open();
   add(leases, "w", 7n);
   assertEquals(leases.hasLater("lock:n", ...granted("a", 5n, "shared")), true);
-  add(leases, "b", 8n, "b", "shared");
-  leases.remove("lock:n", "b");
-  leases.remove("lock:n", "w");
+  assertEquals(leases.hasLater("lock:n", ...granted("w", 7n)), false);
+  for (const value of ["a", "b"]) add(leases, value, 8n, value, "shared");
+  assertEquals(leases.count, 2, "they have replaced the exclusive one");
+  leases.remove("lock:n", "a");
+  assertEquals(["a", "b"].map((value) => leases.has("lock:n", value)), [false, true]);
+  const last = add(leases, "x", 9n);
+  assertEquals(leases.count, 1, "it has replaced the shared ones");
+  leases.onGrant("lock:n", ...granted("y", 9n));
+  assertEquals(last.log, []);
+  leases.remove("lock:n", "x");
   assertEquals(leases.count, 0);
 });

@@ -31,6 +31,7 @@ Deno.test("SharedTimer does not keep the process alive when all deadlines are ca
   for (let i = 0; i < 100; i++) set("never", 1_000)();
   assertEquals([clock.timers, clock.held], [1, 0]);
   set("later", 2_000);
+  set("never", 3_000)();
   assertEquals([clock.timers, clock.held], [1, 1]);
   await clock.pass(2_000);
   assertEquals(called, ["later"]);
@@ -70,6 +71,22 @@ Deno.test("SharedTimer calls back a deadline that a callback sets for the same m
   set("second", 100);
   await clock.pass(100);
   assertEquals(called, ["first", "second", "again"]);
+  let due = () => {};
+  const manual = new SharedTimer({
+    now: () => clock.now(),
+    wall: () => clock.wall(),
+    schedule: (callback: () => void) => (due = callback, () => {}),
+  });
+  called.length = 0;
+  manual.schedule(() => {
+    called.push("first");
+    manual.schedule(() => called.push("again"), 0);
+  }, 100);
+  clock.block(100);
+  due();
+  assertEquals(called, ["first"], "the timer fires once more for it");
+  due();
+  assertEquals(called, ["first", "again"]);
 });
 
 Deno.test("SharedTimer calls back random deadlines in order, and no cancelled one", async () => {

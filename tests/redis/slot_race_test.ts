@@ -130,22 +130,49 @@ Deno.test("RedisLock sends another ask when one is due while an ask is unanswere
     assert(lease.isHeld);
   }));
 
-Deno.test("RedisLock.release() refuses for long what an ask without a last moment has left, also after a repetition was answered", async () => {
-  await play(async (lock, client) => {
-    const call = lock.acquire("n");
-    await settle();
-    client.epoch++; // the first ask of an instance: the server's clock is unknown
-    client.take("n").fail(new Error("The connection was lost"));
-    await waitUntil("it asks again", () => client.count("n") === 1);
-    client.take("n").answer(granted(7));
-    const released = (await call).release();
-    await settle();
-    const { script, args, answer } = client.take("n");
-    assertEquals([script, args[1]], ["leave", "30000"]);
-    answer([DONE, NOTIFIED, FINISHED]);
-    assertEquals(await released, true);
-  });
-});
+for (
+  const [text, isOtherConnection, tombstone] of [
+    ["The connection was lost", true, "30000"],
+    ["Command timed out", false, "30000"],
+    ["OOM command not allowed", true, "30000"],
+    ["OOM command not allowed", false, "0"],
+  ] as const
+) {
+  const on = isOtherConnection ? "a lost" : "the same";
+  Deno.test(`RedisLock.release() refuses asks for ${tombstone} ms after the first one, without a last moment, failed with "${text}" on ${on} connection`, () =>
+    play(async (lock, client) => {
+      const call = lock.acquire("n");
+      await settle();
+      if (isOtherConnection) client.epoch++; // the first ask of an instance: the server's clock is unknown
+      client.take("n").fail(new Error(text));
+      await waitUntil("it asks again", () => client.count("n") === 1);
+      client.take("n").answer(granted(7));
+      const released = (await call).release();
+      await settle();
+      const { script, args, answer } = client.take("n");
+      assertEquals([script, args[1]], ["leave", tombstone]);
+      answer([DONE, NOTIFIED, FINISHED]);
+      assertEquals(await released, true);
+    }));
+}
+
+for (
+  const [when, agoMs, asks] of [["most", 10_000, 0], ["less than half", 32_000, 1]] as const
+) {
+  const again = asks === 0 ? "no more" : "once more";
+  Deno.test(`RedisLock.acquire() asks ${again} when ${when} of the claim is left that its grant message names`, () =>
+    play(async (lock, client) => {
+      const claimMs = 60_000;
+      const call = lock.acquire("n", { ttlMs: claimMs });
+      const [value] = client.unanswered[0]!.args;
+      await queueUp(client);
+      client.publish(`grant 1 ${Date.now() - agoMs} ${claimMs}\n${value}\nlock:n`);
+      await settle();
+      assertEquals(client.count("n"), asks);
+      if (asks > 0) client.take("n").answer(granted(1, claimMs));
+      assert((await call).isHeld);
+    }));
+}
 
 // Both asks are under way: the call has looked at a grant, and asks whether that still counts.
 Deno.test("RedisLock.acquire() counts a lease from its ask although an earlier ask came too late meanwhile", () =>

@@ -10,7 +10,7 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { atOnce, play, TTL_MS } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { scaled } from "../../testing/time.ts";
+import { KEPT_TTL_MS } from "../../testing/time.ts";
 
 function assertStolen({ signal }: Lease): void {
   assert(signal.aborted);
@@ -87,9 +87,9 @@ Deno.test("RedisLock.request() with steal: a victim whose inbox is closed learns
   const near = await openRedisClient("node-redis", server.url);
   const far = await openRedisClient("node-redis", server.url);
   try {
-    const ttlMs = scaled(3_000);
-    await using lock = new RedisLock(far.client, { ttlMs });
-    await using other = new RedisLock(near.client, { ttlMs });
+    const options = { ttlMs: KEPT_TTL_MS };
+    await using lock = new RedisLock(far.client, options);
+    await using other = new RedisLock(near.client, options);
     const victim = await lock.acquire("n");
     const { signal } = victim;
     await other.request("n", { steal: true }, async () => {

@@ -95,10 +95,12 @@ Deno.test("RedisLock releases its locks at disposal through a wrapped adapter, a
         },
       },
     });
-    const locks = new RedisLock(client, { disposeTimeoutMs: 100 });
+    const warnings: string[] = [];
+    const onWarning = (text: string) => void warnings.push(text);
+    const locks = new RedisLock(client, { disposeTimeoutMs: 100, onWarning });
     const lease = await locks.acquire("n");
     const before = sent.length;
     await locks[Symbol.asyncDispose]();
-    assertEquals([sent.slice(before), lease.isHeld], [["EVALSHA"], false]);
+    assertEquals([sent.slice(before), lease.isHeld, warnings], [["EVALSHA"], false, []]);
   }
 });

@@ -1029,3 +1029,89 @@ Deno.test("Acquisition extends its lease from when the heartbeat was sent, thoug
   await renewed;
   assert(lease.remainingMs <= sentMs + session.timeoutMs - clock.now(), `${lease.remainingMs}`);
 });
+
+Deno.test("Acquisition gives its place among the 128 to the next call once, whether it succeeds or fails", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  for (let i = 0; i < 3; i++) {
+    const call = a.call();
+    await call.lease;
+    await call.release();
+  }
+  a.transport.answers = (request) => {
+    if (request === "children") throw refusal("NO_AUTH");
+  };
+  await assertRejects(() => a.call().lease, LockSetupError, "NO_AUTH");
+  await settle();
+  const created = a.transport.created.length;
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = () => answered.promise;
+  const calls = Array.from({ length: 130 }, () => a.call({ isSilent: true }));
+  await settle();
+  assertEquals(a.transport.created.length - created, 128);
+  answered.resolve();
+  for (const call of calls) {
+    await call.release();
+    await settle();
+  }
+});
+
+Deno.test("Acquisition that waits in line rejects in an outage together with those that have sent requests", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const never = Promise.withResolvers<void>();
+  a.transport.answers = () => never.promise;
+  const reasons: unknown[] = [];
+  for (let i = 0; i < 300; i++) {
+    a.call({ isSilent: true }).lease.catch((error) => reasons.push(error));
+  }
+  await a.pass(5_000);
+  assertEquals(reasons.length, 300);
+  assert(reasons.every((error) => error instanceof LockUnavailableError));
+  assertEquals(a.transport.created.length, 128);
+});
+
+Deno.test("Acquisition keeps its place when what it reads after its create is not answered", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const lose = (lost: string) => {
+    let left = 1;
+    b.transport.answers = (request) => {
+      if (request === lost && left-- > 0) throw refusal("CONNECTION_LOSS");
+    };
+  };
+  lose("children");
+  const calls = [b.call()];
+  await settle();
+  assertEquals(b.transport.log, ["create", "children"], "it pauses");
+  await b.pass(100);
+  assertEquals(b.transport.log[2], "children");
+  lose("get"); // The second one reads how many children there are.
+  calls.push(b.call());
+  await b.pass(100);
+  assertEquals(calls.map(({ infos }) => infos), [
+    [{ position: 1, waiters: 1 }],
+    [{ position: 2, waiters: 2 }],
+  ]);
+  assertEquals(b.transport.created.length, 2);
+  for (const call of calls) await call.giveUp();
+});
+
+Deno.test("Acquisition watches its znode also when the first read of it is not answered", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  let gets = 0;
+  b.transport.answers = (request) => {
+    // The first one is for the znode ahead.
+    if (request === "get" && ++gets === 2) throw refusal("CONNECTION_LOSS");
+  };
+  const call = b.call();
+  await b.pass(100);
+  assertEquals(b.transport.created.length, 1);
+  tree.delete(call.path);
+  await b.pass(100);
+  assertEquals(b.transport.created.length, 2);
+  await call.giveUp();
+});

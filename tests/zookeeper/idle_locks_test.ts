@@ -82,3 +82,17 @@ Deno.test("IdleLocks sends few deletes at one release, however many locks are id
   }
   assert(sent.every((count) => count > 1 && count <= 128), sent.join());
 });
+
+Deno.test("IdleLocks opens no session at disposal if it has nothing to delete, or no server is there", async () => {
+  const tree = new FakeTree();
+  tree.create("/locks");
+  const instance = await FakeInstance.open(tree);
+  const { transport, context: { idleLocks } } = instance;
+  (await instance.sessions.current()).lose();
+  await idleLocks.deleteAll(1_000);
+  assert(instance.transport === transport, "it has nothing to delete");
+  idleLocks.recordRelease("/locks/a");
+  transport.isFailing = true;
+  await idleLocks.deleteAll(1_000);
+  assert(instance.transport === transport, "no server is there");
+});

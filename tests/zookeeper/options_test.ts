@@ -63,3 +63,37 @@ Deno.test("ZooKeeperLock does not connect before its first call, and rejects cal
   const error = await assertRejects(() => locks.acquire("n"), DOMException);
   assertEquals(error.name, "InvalidStateError");
 });
+
+Deno.test("ZooKeeperLock says what it offers", async () => {
+  await using locks = new ZooKeeperLock("127.0.0.1:1", { sessionTimeoutMs: 100 });
+  assertEquals(locks.capabilities, {
+    fifo: "global",
+    endsBy: "session",
+    steal: false,
+    attach: false,
+    shared: true,
+    limit: false,
+    list: true,
+  });
+});
+
+Deno.test("ZooKeeperLock connects for no call that cannot be made", async () => {
+  let lists = 0;
+  const locks = new ZooKeeperLock(() => {
+    lists++;
+    return "127.0.0.1:1";
+  });
+  const signal = AbortSignal.abort(new Error("enough"));
+  for (const method of ["acquire", "tryAcquire"] as const) {
+    await assertRejects(() => locks[method](""), RangeError);
+    await assertRejects(() => locks[method]("n", { signal }), Error, "enough");
+  }
+  await assertRejects(() => locks.query(""), RangeError);
+  await locks[Symbol.asyncDispose]();
+  const calls = [() => locks.acquire("n"), () => locks.tryAcquire("n"), () => locks.query("n")];
+  for (const call of calls) {
+    assertEquals((await assertRejects(call, DOMException)).name, "InvalidStateError");
+  }
+  assertEquals(assertThrows(() => locks.list(), DOMException).name, "InvalidStateError");
+  assertEquals(lists, 0);
+});

@@ -4,6 +4,7 @@
 import { assertEquals } from "@std/assert";
 import { Background } from "../../../core/lease/lifetime.ts";
 import { Warnings } from "../../../core/contract/warnings.ts";
+import type { RedisClient } from "../../../redis/client.ts";
 import { MAX_UNANSWERED } from "../../../redis/protocol/command_window.ts";
 import { RedisCommands } from "../../../redis/protocol/commands.ts";
 import { lockKeys, slotOf } from "../../../redis/protocol/keys.ts";
@@ -102,3 +103,101 @@ Deno.test("RedisCommands.leave() goes on with a search that waits for a slot, an
     ["v", "2000", "handoff", "keep"],
   ]);
 });
+
+/** Commands on a client whose replies the test gives in the order in which the commands were sent. */
+function openRaw(more: Pick<RedisClient, "reset"> = {}) {
+  const sent: string[] = [];
+  const replies: PromiseWithResolvers<unknown>[] = [];
+  const client: RedisClient = {
+    send(command) {
+      sent.push(command);
+      const reply = Promise.withResolvers<unknown>();
+      replies.push(reply);
+      return reply.promise;
+    },
+    epoch: 1,
+    cluster: false,
+    ...more,
+  };
+  const told: string[] = [];
+  const clock = new FakeClock();
+  const commands = new RedisCommands(client, {
+    ...{ clock, commandTimeoutMs: 1_000, unavailableAfterMs: NEVER_MS, handoff: true },
+    ...{ background: new Background(), warnings: new Warnings((text) => void told.push(text)) },
+  });
+  return { client, clock, commands, sent, replies, told };
+}
+
+for (const isResettable of [true, false]) {
+  Deno.test(
+    `RedisCommands ${
+      isResettable ? "resets a client" : "sets no timer for a client without reset()"
+    } when a script, its source or a SCAN is not answered in time`,
+    async () => {
+      let resets = 0;
+      const { client, clock, commands, replies } = openRaw(
+        isResettable ? { reset: () => void resets++ } : {},
+      );
+      const once = isResettable ? 1 : 0;
+      /** How many resets the last ms of a time-out makes. */
+      const passes = async () => {
+        assertEquals(clock.timers, once);
+        await clock.pass(999);
+        const before = resets;
+        await clock.pass(1);
+        return resets - before;
+      };
+      const query = commands.query(KEYS, 0);
+      assertEquals([await passes(), resets], [once, once]);
+      replies[0]!.reject(new Error("NOSCRIPT No matching script"));
+      await settle();
+      assertEquals([await passes(), resets], [once, 2 * once]);
+      replies[1]!.resolve(FREE_LOCK);
+      await query;
+      const scan = commands.scan(client, "0", "lock:*");
+      assertEquals([await passes(), resets], [once, 3 * once]);
+      replies[2]!.resolve(["0", []]);
+      assertEquals(await scan, { cursor: "0", keys: [] });
+      const answered = commands.query(KEYS, 0);
+      replies[3]!.resolve(FREE_LOCK);
+      await answered;
+      assertEquals(clock.timers, 0);
+    },
+  );
+}
+
+Deno.test("RedisCommands sends the source of a script only if the server does not know it, and takes a refusal for an answer", async () => {
+  const { clock, commands, sent, replies } = openRaw();
+  const calls = [1, 2, 3].map(() => commands.query(KEYS, 0).catch(() => null));
+  const window = commands.windowOf(KEYS.lock);
+  const startMs = clock.now();
+  clock.block(10);
+  replies[0]!.reject(new Error("NOPERM no right to the key"));
+  await settle();
+  assertEquals(window.silentSinceMs, startMs + 10);
+  clock.block(10);
+  replies[1]!.reject(new Error("The connection was lost"));
+  await settle();
+  assertEquals(window.silentSinceMs, startMs + 10, "that is no answer");
+  assertEquals(sent, ["EVALSHA", "EVALSHA", "EVALSHA"]);
+  replies[2]!.reject(new Error("NOSCRIPT No matching script"));
+  await settle();
+  assertEquals(sent.slice(3), ["EVAL"]);
+  replies[3]!.resolve(FREE_LOCK);
+  await Promise.all(calls);
+  assertEquals(window.silentSinceMs, null, "each has freed its slot");
+});
+
+for (const isNotified of [true, false]) {
+  const [warns, is] = isNotified ? ["does not warn", "is"] : ["warns", "cannot be"];
+  Deno.test(`RedisCommands.leave() ${warns} when the waiter that its search finds ${is} notified`, async () => {
+    const { commands, replies, told } = openRaw();
+    const left = commands.leave(KEYS, "v", 0, false);
+    replies[0]!.resolve([DONE, NOTIFIED, SEARCHING]);
+    await left;
+    await settle();
+    replies[1]!.resolve([GONE, isNotified ? NOTIFIED : 0, FINISHED]);
+    await settle();
+    assertEquals([told.length, replies.length], [isNotified ? 0 : 1, 2]);
+  });
+}

@@ -20,6 +20,7 @@ Deno.test("refusalOf() distinguishes refusals by the server from errors of the c
     "ECONNRESET",
     "Socket closed unexpectedly",
     "Connection is closed.",
+    "-something else",
     "",
   ];
   for (const text of unknown) assertEquals(refusalOf(new Error(text)), null, text);
@@ -323,5 +324,25 @@ Deno.test("classifyFailure() finds a lasting refusal of a node or a sentinel in 
   const passing = ["LOADING Redis is loading the dataset in memory", "Connection is closed."];
   for (const error of passing.flatMap(withInner)) {
     assertEquals(classifyFailure(error).kind, "retry", error.message);
+  }
+});
+
+Deno.test("refusedForGood() answers a release that no retry can change, and says what to do", () => {
+  const left = "Until its TTL is over, the lock stays held";
+  for (
+    const [text, why] of [
+      ["NOPERM this user", "the user lacks a permission (NOPERM). Check its ACL."],
+      [
+        "WRONGTYPE Operation against",
+        "a key of the lock is of another type (WRONGTYPE). Does another program use it?",
+      ],
+    ] as const
+  ) {
+    const cause = new Error(text);
+    const reason = `Redis refuses: ${why} ${left}`;
+    assertEquals(refusedForGood(cause), { state: "refused", reason, cause });
+  }
+  for (const text of ["OOM command not allowed", "connect ECONNREFUSED 127.0.0.1:6379"]) {
+    assertEquals(refusedForGood(new Error(text)), null, text);
   }
 });

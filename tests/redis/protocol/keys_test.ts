@@ -1,5 +1,14 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { lockKeys, slotOf, slotTag } from "../../../redis/protocol/keys.ts";
+import {
+  hasSameOwnerId,
+  isOurs,
+  lockKeys,
+  lockPattern,
+  nameOfKey,
+  ownerValue,
+  slotOf,
+  slotTag,
+} from "../../../redis/protocol/keys.ts";
 import { startRedis } from "../../../testing/servers/redis.ts";
 
 const KEYS = [
@@ -12,6 +21,7 @@ const KEYS = [
   "x{}",
   "}",
   "}{",
+  "}{a}",
   "a}b",
   "{a",
   "{{a}}",
@@ -46,7 +56,9 @@ Deno.test("slotTag() finds the smallest number, whatever slots were searched bef
   const smallest = (key: string) => {
     for (let i = 0;; i++) if (slotOf(String(i)) === slotOf(key)) return String(i);
   };
-  for (const key of ["}", "{}", "a}b", "}"]) assertEquals(slotTag(key), smallest(key));
+  let i = 0; // a key in the slot of "0"
+  while (slotOf(`}${i}`) !== slotOf("0")) i++;
+  for (const key of ["}", "{}", "a}b", "}", `}${i}`]) assertEquals(slotTag(key), smallest(key));
 });
 
 Deno.test("lockKeys() returns different keys for each lock", () => {
@@ -59,4 +71,14 @@ Deno.test("lockKeys() throws when the lock key begins with holdfast:", () => {
   assertThrows(() => lockKeys("", "holdfast:{x}:token:x"), RangeError, "holdfast:");
   assertThrows(() => lockKeys("hold", "fast:x"), RangeError);
   lockKeys("lock:", "holdfast:x");
+});
+
+Deno.test("hasSameOwnerId(), isOurs(), nameOfKey() and lockPattern() read what the keys and values are made of", () => {
+  const [a, b] = ["0", "f"].map((digit) => digit.repeat(16));
+  assertEquals(hasSameOwnerId(ownerValue("job-7", a), ownerValue("job-7", b)), true);
+  assertEquals(hasSameOwnerId(ownerValue("job-7", a), ownerValue("job-8", a)), false);
+  assertEquals([ownerValue("job-7"), `job-7#${a}0`, "job-7"].map(isOurs), [true, false, false]);
+  const names = ["lock:n", "lock:", "holdfast:1:{n}:queue:n"].map((key) => nameOfKey("lock:", key));
+  assertEquals(names, ["n", null, null]);
+  assertEquals(lockPattern("a*", "b?"), "a\\*b\\?*");
 });

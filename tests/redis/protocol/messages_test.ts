@@ -11,6 +11,9 @@ Deno.test("decodeMessage() reads grants, free locks and steals", () => {
     ...{ kind: "grant", ...rest, serverMs: 1_795_216_967_916, claimMs: 3_000 },
     fencingToken: 1_795_216_967_916_034n,
   });
+  assertEquals(decodeMessage("grant 1 0 0\na\nb"), {
+    ...{ kind: "grant", lockKey: "b", value: "a", serverMs: 0, claimMs: 0, fencingToken: 1n },
+  });
   assertEquals(decodeMessage(`free\n${VALUE}\n${LOCK_KEY}`), { kind: "free", ...rest });
   assertEquals(decodeMessage(`stolen\n${VALUE}\n${LOCK_KEY}`), { kind: "stolen", ...rest });
 });
@@ -39,6 +42,9 @@ Deno.test("decodeMessage() returns null for any other text", () => {
     "grant 1 1\na\nb",
     "grant 1 1 \na\nb",
     "grant  1 1\na\nb",
+    "grant  1 1 1\na\nb",
+    "grant 1  1 1\na\nb",
+    "grant 1 1  1\na\nb",
     "grant no 1 1\na\nb",
     "grant 0 1 1\na\nb",
     "grant 1.5 1 1\na\nb",

@@ -23,6 +23,7 @@ import { waitUntil } from "../../../testing/servers/wait.ts";
 import { queuedValues } from "../../../testing/redis/queue_reader.ts";
 import { FINISHED, HOLDER_IS_FOREIGN, QUEUE_LIFE_MS } from "../../../testing/redis/wire_names.ts";
 import { sha1Of } from "../../../testing/redis/digest.ts";
+import { LONG_TTL_MS } from "../../../testing/time.ts";
 
 const [LOCK, QUEUE, WAITERS, TOKEN] = ["lock", "queue", "waiters", "token"];
 /** The end of an owner value: 16 hex digits. */
@@ -445,10 +446,12 @@ Deno.test("leave.lua parks dead inboxes in bounded calls, and says when it must 
 Deno.test("leave.lua sets many cut-off inboxes aside, and asks for the subscribers of each once", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
-  for (let i = 0; i < 150; i++) {
-    await redis.ask({ owner: `cut${i}`, inbox: `cut${i}` });
-    await redis.command("HSET", WAITERS, `listening:cut${i}`, 1);
-  }
+  for (let i = 0; i < 150; i++) await redis.ask({ owner: `cut${i}`, inbox: `cut${i}` });
+  // In one command, with new leases: no inbox must lapse meanwhile.
+  const fields = Array.from({ length: 150 }, (_, i) => {
+    return [`inbox:cut${i}`, Date.now() + LONG_TTL_MS, `listening:cut${i}`, 1];
+  });
+  await redis.command("HSET", WAITERS, ...fields.flat());
   await redis.ask({ owner: "b", inbox: "b" });
   const send = (owner: string) => redis.run(LEAVE, valueOf(owner), 0, "handoff");
   assertEquals((await send("a"))[2], SEARCHING);

@@ -23,7 +23,9 @@ Deno.test("nextAskDelayMs() is 20 ms for the first in line while another library
 
 Deno.test("nextAskDelayMs() ends right after the holder's lock expires, for the first in line first", () => {
   assertEquals(nextAskDelayMs({ ...ANSWER, position: 1, leftMs: 40 }, LISTENS, 0.5), 41);
+  assertEquals(nextAskDelayMs({ ...ANSWER, position: 1, leftMs: 0 }, LISTENS, 0.5), 1);
   assertEquals(nextAskDelayMs({ ...ANSWER, leftMs: 40 }, LISTENS, 0), 60);
+  assertEquals(nextAskDelayMs({ ...ANSWER, leftMs: 40 }, LISTENS, 1), 80);
   assert(
     nextAskDelayMs({ ...ANSWER, leftMs: -1 }, LISTENS, 0) >= 1_800,
     "no TTL, no end to wait for",

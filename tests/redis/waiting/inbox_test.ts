@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { Warnings } from "../../../core/contract/warnings.ts";
 import type { RedisClient } from "../../../redis/client.ts";
 import { Inbox } from "../../../redis/waiting/inbox.ts";
-import { FakeClock } from "../../../testing/core/fake_clock.ts";
+import { FakeClock, settle } from "../../../testing/core/fake_clock.ts";
 
 function silentPort() {
   const attempts: AbortSignal[] = [];
@@ -23,10 +23,15 @@ function silentPort() {
 
 function open(client: RedisClient) {
   const clock = new FakeClock();
-  const listener = { onInboxMessage() {}, onInboxChange() {} };
+  /** Whether it listens, and whether it is mute, at each change. */
+  const changes: [listens: boolean, isMute: boolean][] = [];
+  const listener = {
+    onInboxMessage() {},
+    onInboxChange: () => void changes.push([inbox.listens, inbox.isMute]),
+  };
   const inbox = new Inbox(client, clock, new Warnings(() => {}), listener);
   inbox.open();
-  return { clock, inbox };
+  return { clock, inbox, changes };
 }
 
 Deno.test("Inbox tries again when a server takes 10 s to answer", async () => {
@@ -63,7 +68,7 @@ Deno.test("Inbox that Redis refuses for good tries again later and later, a minu
     if (isAllowed) onSubscribed();
     return Promise.reject(new Error("NOPERM no right to the channel"));
   };
-  const { clock, inbox } = open(client);
+  const { clock, inbox, changes } = open(client);
   /** Opens it every 10 ms until there is another attempt. Returns when that was. */
   const next = async () => {
     const before = attempts;
@@ -80,7 +85,35 @@ Deno.test("Inbox that Redis refuses for good tries again later and later, a minu
   assertEquals(pausesMs, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
   isAllowed = true;
   await next();
+  await clock.pass(0);
+  assertEquals(changes.slice(-2), [[true, false], [false, true]]);
   isAllowed = false;
   assertEquals([await next(), await next()], [500, 1_000]);
   await inbox.close();
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Inbox subscribes again 100 ms after its connection has ended, and close() waits for the end of the last one", async () => {
+  const { client } = silentPort();
+  const ends: (() => void)[] = [];
+  client.subscribe = (_channel, _onMessage, onSubscribed) => {
+    onSubscribed();
+    return new Promise<void>((resolve) => ends.push(resolve));
+  };
+  const { clock, inbox } = open(client);
+  await clock.pass(0);
+  for (let count = 1; count < 4; count++) {
+    ends.at(-1)!();
+    await clock.pass(99);
+    assertEquals(ends.length, count);
+    await clock.pass(1);
+    assertEquals(ends.length, count + 1);
+  }
+  let isClosed = false;
+  const closed = inbox.close().then(() => isClosed = true);
+  await settle();
+  assertEquals(isClosed, false);
+  ends.at(-1)!();
+  await closed;
+  assertEquals([ends.length, inbox.listens, clock.timers], [4, false, 0]);
 });

@@ -23,8 +23,8 @@ function open() {
   const room = new WaitingRoom(clock, { listens: true, isMute: false }, 3_000);
   const asks: number[] = [];
   const outages: number[] = [];
-  const enqueue = (waiter: Waiter) => {
-    return room.enqueue(waiter, ANSWER, { sent: { ...instant(clock), epoch: 1 }, serverMs: 0 });
+  const enqueue = (waiter: Waiter, answer: Queued = ANSWER) => {
+    return room.enqueue(waiter, answer, { sent: { ...instant(clock), epoch: 1 }, serverMs: 0 });
   };
   const add = (ticket: number, limit: number | null = null): Waiter => {
     const waiter: Waiter = {
@@ -157,4 +157,50 @@ Deno.test("WaitingRoom takes constant time to add and remove when 100,000 wait",
     room.dequeue(waiter);
   }
   assertLess(cpuTimeMs() - startMs, 5_000);
+});
+
+Deno.test("WaitingRoom makes its foremost waiter ask every 2 s, from its last answer on, and 500 ms after the one before it has left", async () => {
+  const { clock, room, asks, enqueue, add } = open();
+  const first = add(1);
+  await clock.pass(1_000);
+  enqueue(first);
+  await clock.pass(1_799);
+  assertEquals(asks, [], "it was answered a second after it came");
+  await clock.pass(201);
+  assertEquals(asks, [1]);
+  await clock.pass(2_000);
+  assertEquals(asks.splice(0), [1, 1], "also if no answer has come");
+  const second = add(2);
+  enqueue(first);
+  room.dequeue(first);
+  add(3);
+  assertEquals(clock.timers, 1);
+  await clock.pass(499);
+  assertEquals(asks, []);
+  await clock.pass(1);
+  assertEquals(asks.splice(0), [2]);
+  enqueue(second);
+  const third = add(4);
+  enqueue(third, { ...ANSWER, leftMs: 40, position: 1 });
+  await clock.pass(59);
+  assertEquals(asks, [], "only the foremost waiter can be the first in line");
+  await clock.pass(21);
+  assertEquals(asks, [2], "the lock expires sooner than its own answer said");
+});
+
+Deno.test("WaitingRoom counts each waiter that may share the lock once, and leaves no timer of a second look", async () => {
+  const { clock, room, asks, enqueue, add } = open();
+  const [first, reader] = [add(1), add(2, 0)];
+  enqueue(reader);
+  room.dequeue(reader);
+  room.compare(0);
+  assertEquals(asks.splice(0), [1], "nobody is left who may share it");
+  await clock.pass(SPREAD_MS);
+  asks.length = 0;
+  room.dequeue(reader); // it is not here any more
+  const other = add(3, 0);
+  room.compare(1);
+  assertEquals(asks, [], "it looks a second time");
+  for (const waiter of [first, other]) room.dequeue(waiter);
+  assertEquals(clock.timers, 0);
 });

@@ -4,6 +4,7 @@
  * @module
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import { startProxy } from "../../../testing/servers/proxy.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
 import {
@@ -207,3 +208,37 @@ function destroyOnUsedUpStack(transport: ZooKeeperTransport, framesLeft: number)
   };
   descend();
 }
+
+Deno.test("The transport tells the next server the last transaction that it knows, its watchers that their watches are lost, and its callers that it ends", async () => {
+  let sessions = 0;
+  await using server = startScriptedServer(async ({ next, send }) => {
+    if (++sessions > 1) {
+      while (await next() !== null);
+      return;
+    }
+    const bytes = reply((await next())!.xid);
+    new DataView(bytes.buffer, bytes.byteOffset).setBigInt64(8, 77n);
+    await send(bytes);
+  });
+  await using proxy = startProxy({ hostname: "127.0.0.1", port: server.port });
+  const zxids: bigint[] = [];
+  const seen = new Set<number>();
+  proxy.onRequest = (chunk, { id }) => {
+    if (seen.has(id)) return "pass";
+    seen.add(id);
+    // The request for a session: its length, a version, and the last zxid that was seen. A stalled client also asks
+    // who the server is, which is shorter.
+    if (chunk.length > 16) zxids.push(new DataView(chunk.buffer, chunk.byteOffset).getBigInt64(8));
+    return "pass";
+  };
+  using transport = await openTransport(proxy.port);
+  const events: string[] = [];
+  transport.watches.add("/a", { onWatchEvent: (event) => void events.push(event) });
+  await transport.delete("/a");
+  await waitUntil("the client is back", () => transport.epoch === 2);
+  assertEquals(zxids, [0n, 77n]);
+  assertEquals(events, ["changed"]);
+  const call = transport.delete("/b");
+  transport.destroy();
+  assertEquals((await assertRejects(() => call, ZooKeeperError)).code, "SESSION_OVER");
+});

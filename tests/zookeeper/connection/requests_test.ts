@@ -7,13 +7,14 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { block } from "../../../testing/conformance/bounds.ts";
 import { pause, waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
-import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
+import { type OpenTransport, openTransport } from "../../../testing/zookeeper/open_transport.ts";
 import {
   childrenReply,
   reply,
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
 import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
+import type { Requests } from "../../../zookeeper/connection/requests.ts";
 
 const LIMIT_MS = scaled(1_500);
 /** An answer may take twice as long: a stalled machine must not use up the rest. */
@@ -223,3 +224,51 @@ function countTimers(): { readonly count: number } & Disposable {
     },
   };
 }
+
+/** The transport's own requests, of which the port shows only `send()`. */
+const requestsOf = (transport: OpenTransport) => transport.requests as Requests;
+
+Deno.test("The transport numbers its requests from 1 again at the end of the numbers", async () => {
+  const xids: number[] = [];
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      xids.push(request.xid);
+      await send(reply(request.xid));
+    }
+  });
+  using transport = await openTransport(server.port);
+  requestsOf(transport).xid = 2 ** 31 - 2;
+  for (let i = 0; i < 3; i++) await transport.delete("/a");
+  assertEquals(xids, [2 ** 31 - 1, 1, 2]);
+});
+
+Deno.test("The transport sends the requests of one turn of the event loop together", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) await send(reply(request.xid));
+  });
+  using transport = await openTransport(server.port);
+  const socket = requestsOf(transport).socket!;
+  for (let turn = 0; turn < 2; turn++) {
+    const calls = Array.from({ length: 3 }, () => transport.delete("/a"));
+    assertEquals(socket.writableCorked, 1);
+    await Promise.all(calls);
+    assertEquals(socket.writableCorked, 0);
+  }
+});
+
+Deno.test("The transport notices that the answers stop also on the connection after one that was lost", async () => {
+  let sessions = 0; // not connections: a stalled client makes one to ask who the server is
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const session = ++sessions;
+    for (let request; (request = await next()) !== null && session > 1;) {
+      if (session > 2) await send(reply(request.xid));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  for (const [i, code] of ["CONNECTION_LOSS", "TIMEOUT"].entries()) {
+    const error = await assertRejects(() => transport.delete("/a"), ZooKeeperError);
+    assertEquals(error.code, code);
+    await waitUntil("the client is back", () => transport.epoch === i + 2, CONDITION_BOUND_MS);
+  }
+  await transport.delete("/a");
+});

@@ -380,3 +380,53 @@ Deno.test("Acquisition searches for the znodes of many unanswered creates in few
   tree.delete(holder);
   for (const call of calls) await call.release();
 });
+
+Deno.test("Acquisition reports the places of calls that enter together before the queue is listed", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree);
+  const answered = Promise.withResolvers<void>();
+  instance.transport.answers = (request) => request === "children" ? answered.promise : undefined;
+  const calls = [instance.call(), instance.call(), instance.call()];
+  await settle();
+  assertEquals(calls.map(({ infos }) => infos), [
+    [],
+    [{ position: 1, waiters: 1 }],
+    [{ position: 2, waiters: 2 }],
+  ]);
+  answered.resolve();
+  for (const call of calls) await call.release();
+});
+
+Deno.test("Acquisition of shared calls lists the queue before it reports a wait, while few are ahead", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree);
+  const holders = Array.from({ length: 3 }, () => instance.call({ mode: "shared" }));
+  await settle();
+  assertEquals(holders.map(({ granted }) => granted), [true, true, true]);
+  assertEquals(holders.map(({ infos }) => infos), [[], [], []]);
+  for (const call of holders) await call.release();
+  foreign(tree);
+  const reads: (string | undefined)[] = [];
+  for (let i = 0; i < 36; i++) {
+    reads.push((await instance.sent(() => instance.call({ mode: "shared" })))[1]);
+  }
+  // A listing for each of many would cost their square.
+  assertEquals(reads.lastIndexOf("children"), 32);
+});
+
+Deno.test("Acquisition serves the next waiter before the delete of a tryAcquire() that held the lock is answered", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree);
+  const holder = instance.call({ isTry: true });
+  await holder.lease;
+  const next = silent(instance);
+  await settle();
+  const end = Promise.withResolvers<void>();
+  instance.transport.deletesAfter = end.promise;
+  const released = holder.release();
+  await settle();
+  assert(next.granted);
+  assert(tree.znodes.has(holder.path), "its delete is not executed yet");
+  end.resolve();
+  assertEquals(await released, true);
+});

@@ -8,6 +8,7 @@ import {
   FakeTree,
   refusal,
   SETTINGS,
+  settle,
 } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
 function openSession() {
@@ -415,4 +416,41 @@ Deno.test("Session does not keep the process alive by its watch on the server, a
   assertEquals(clock.held, 0);
   await session.close(1_000);
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Session.reconnected() resolves with each next connection, and rejects at the end", async () => {
+  const { transport, session } = openSession();
+  await session.reconnected();
+  for (let i = 0; i < 2; i++) {
+    transport.become("suspended");
+    let isBack = false;
+    const back = session.reconnected().then(() => isBack = true);
+    await settle();
+    assertEquals(isBack, false);
+    transport.become("connected");
+    await back;
+  }
+  transport.become("suspended");
+  const waiting = session.reconnected();
+  session.lose();
+  await assertRejects(() => waiting, ZooKeeperError);
+  await assertRejects(() => session.reconnected(), ZooKeeperError);
+});
+
+Deno.test("Session knows when the server last answered or refused, and is proven by a create, not by a heartbeat without an answer", async () => {
+  const { clock, transport, session } = openSession();
+  await clock.pass(100);
+  await session.createSequential("/a-", new Uint8Array());
+  assertEquals(session.proof.sent, instant(clock));
+  assertEquals(session.lastAnswerMs, clock.now());
+  await clock.pass(100);
+  const watcher = { onWatchEvent: () => {} };
+  await assertRejects(() => session.get("/nothing", watcher), ZooKeeperError);
+  assertEquals([transport.watcherCount, session.watches.size], [0, 0]);
+  const answeredMs = clock.now();
+  assertEquals(session.lastAnswerMs, answeredMs);
+  transport.answers = () => Promise.reject(refusal("CONNECTION_LOSS"));
+  await clock.pass(100);
+  await assertRejects(() => session.sendHeartbeat(), ZooKeeperError);
+  assertEquals(session.lastAnswerMs, answeredMs);
 });
