@@ -64,7 +64,10 @@ export function zooKeeperHarness(
           observing(connectString, async (observer) => {
             const path = `${rootPath}/${znodeName(lease.name)}`;
             const [first] = await observer.children(path);
-            if (first !== undefined) await observer.remove(`${path}/${first}`); // else it is lost already
+            if (first === undefined) return; // it is lost already
+            await observer.remove(`${path}/${first}`).catch((error) => {
+              if (error.name !== "NO_NODE") throw error; // else it was lost just now
+            });
           }),
         // The znodes of locks may stay for a while, but they must have no children.
         residue: () =>

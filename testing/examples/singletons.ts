@@ -5,6 +5,7 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FencedStore } from "../../examples/fenced_store.ts";
+import { type Shown, untilShown, watchStalls } from "../processes/stalls.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { scaled } from "../time.ts";
 import { type Place, type Program, startProgram } from "./programs.ts";
@@ -18,7 +19,12 @@ function isRun(line: string): boolean {
 }
 
 /** Runs three processes whose clocks differ; fails unless each tick is run by exactly one. */
-export async function cronOnce(place: Place): Promise<void> {
+export function cronOnce(place: Place): Promise<void> {
+  return untilShown(() => runCron(place));
+}
+
+async function runCron(place: Place): Promise<Shown> {
+  using stalls = watchStalls();
   await using stack = new AsyncDisposableStack();
   const programs = [0, 20, 90].map((slowMs) =>
     stack.use(
@@ -27,19 +33,29 @@ export async function cronOnce(place: Place): Promise<void> {
   );
   const runs = () => programs.flatMap(({ lines }) => lines).filter(isRun).sort();
   const others = () => programs.flatMap(({ lines }) => lines).filter((line) => !isRun(line));
+  const tickOf = (line: string) => Date.parse(line.split(" ")[0]!);
+  /** After a stall of its own, which is not one of this process, a process may run a tick before its time. */
+  const early = new Set<number>();
   await waitUntil(
     "five ticks have been run, and another process says that it runs none of them",
     () => {
+      const nowMs = Date.now();
+      for (const tick of runs().map(tickOf)) if (tick - nowMs > EVERY_MS / 10) early.add(tick);
       return runs().length >= 5 && others().some((line) => line.startsWith("Another process runs"));
     },
   );
   const lines = runs();
   for (const line of lines) assertMatch(line, /^\S+ report under token \d+$/);
-  const ticks = lines.map((line) => Date.parse(line.split(" ")[0]!));
-  assertEquals(new Set(ticks).size, ticks.length, "no tick is run twice");
+  const ticks = lines.map(tickOf);
+  // The lock of a tick that is run early ends before the last process has the tick.
+  const twice = ticks.filter((tick, i) => ticks.indexOf(tick) !== i);
+  const isExcused = stalls.longestMs > EVERY_MS / 4 || twice.every((tick) => early.has(tick));
+  if (twice.length > 0 && isExcused) return "stalled";
+  assertEquals(twice, [], "no tick is run twice");
   for (const tick of ticks) assertEquals(tick % EVERY_MS, 0);
   const tokens = lines.map((line) => BigInt(line.split(" ").at(-1)!));
   assertEquals(tokens, tokens.toSorted((a, b) => a < b ? -1 : 1), "tokens grow");
+  return "shown";
 }
 
 function leaders(programs: readonly Program[]): Program[] {

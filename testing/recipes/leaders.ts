@@ -94,8 +94,13 @@ function leads({ process }: Candidate): boolean {
 async function freeze({ process }: Candidate, other: () => Candidate | undefined): Promise<void> {
   process.kill("SIGSTOP");
   await waitUntil("another process leads", () => other() !== undefined);
+  const { length } = process.reports;
   process.kill("SIGCONT");
-  await waitUntil("it waits again", () => process.reports.at(-1)?.what === "waiting");
+  // It may have waited before, and it may lead again by then.
+  const waits = () =>
+    process.reports.at(-1)?.what === "waiting" ||
+    process.reports.slice(length).some(({ what }) => what === "waiting");
+  await waitUntil("it waits again", waits);
 }
 
 async function partition(

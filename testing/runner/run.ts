@@ -88,7 +88,7 @@ async function runRound({ files }: Round, options: RunOptions): Promise<readonly
 function printFile(result: FileResult, isBrief: boolean, output: Output): void {
   const { file, summary } = result;
   const line = `${summary.failed > 0 ? "FAILED" : "ok    "} ${lineOf(result)}`;
-  if (isBrief && summary.failed === 0) output.log(line);
+  if ((isBrief && summary.failed === 0) || ranNothing(result)) output.log(line);
   else output.line(line);
   if (!isBrief) {
     for (const { test, text } of summary.failures) {
@@ -96,6 +96,11 @@ function printFile(result: FileResult, isBrief: boolean, output: Output): void {
     }
   }
   output.detail(`time factor ${result.factor}\n${result.output}\n`);
+}
+
+/** Whether the file has tests for the soak only, or for servers that are not here. */
+function ranNothing({ summary: { passed, failed } }: FileResult): boolean {
+  return passed + failed === 0;
 }
 
 function lineOf({ file, seconds, summary: { passed, failed, skipped } }: FileResult): string {
@@ -143,6 +148,8 @@ export function reportRun(
   const skipped = [...new Set(total.skippedNames)];
   for (const name of skipped) output.log(`skipped: ${name}`);
   if (skipped.length > 0) output.line(skippedLine(skipped));
+  const silent = rounds.flatMap(({ files }) => files).filter(ranNothing).length;
+  if (silent > 0) output.line(`files without a test in this run, named in the log: ${silent}`);
   for (const { file, test } of failuresOf(run)) output.line(`failed: ${titleOf(file, test)}`);
   for (const { file, test, text } of atSecondTry) {
     output.line(`passed at the second try: ${titleOf(file, test)} (seed ${seed})\n${text}\n`);

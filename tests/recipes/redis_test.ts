@@ -1,14 +1,15 @@
 /** The recipes on Redis: marks that survive their process, and what went wrong with leaders of n8n. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Lease, LockUnavailableError } from "../../mod.ts";
+import { type Lease, LeaseLostError, LockUnavailableError } from "../../mod.ts";
 import { lead, type LeaderChange, runOnce } from "../../recipes/mod.ts";
 import { openLock } from "../../testing/conformance/open_lock.ts";
 import { redisHarness } from "../../testing/conformance/redis_harness.ts";
 import { recipes } from "../../testing/recipes/suite.ts";
+import { untilShown, watchStalls } from "../../testing/processes/stalls.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
-import { FAULT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
+import { FAULT_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 recipes(redisHarness("node-redis"));
 
@@ -21,19 +22,26 @@ Deno.test("runOnce() renews its lease, but does not keep the lock for longer tha
   await using server = await startRedis();
   await using client = await openLock(specOf(server.url));
   const keepMs = scaled(1_500);
-  const startMs = performance.now();
   const leftMs = async () => Number(await server.command("PTTL", "lock:report"));
-  let heldMs = 0;
-  await runOnce(client.lock, "report", { keepMs }, async (lease) => {
-    heldMs = performance.now();
-    await waitUntil("a renewal is due", () => performance.now() - heldMs > keepMs * 0.4);
-    lease.throwIfLost();
+  await untilShown(async () => {
+    using stalls = watchStalls();
+    const startMs = performance.now();
+    let heldMs = 0;
+    const lost = await runOnce(client.lock, "report", { keepMs }, async (lease) => {
+      heldMs = performance.now();
+      await waitUntil("a renewal is due", () => performance.now() - heldMs > keepMs * 0.4);
+      lease.throwIfLost();
+    }).then(() => null, (error: unknown) => error);
+    const hasStalled = stalls.longestMs > keepMs / 4; // a renewal that came late lasts longer, too
+    if (lost !== null && !(hasStalled && lost instanceof LeaseLostError)) throw lost;
+    // A renewal that asked for all of keepMs again would end a third later, at least.
+    const mostMs = Math.max(0, heldMs + keepMs * 1.25 - performance.now());
+    assert(await leftMs() <= mostMs || hasStalled, "the mark must not last longer");
+    await waitUntil("the lock is free", async () => await leftMs() < 0);
+    if (hasStalled) return "stalled";
+    assert(performance.now() >= startMs + keepMs);
+    return "shown";
   });
-  // A renewal that asked for all of keepMs again would end a third later, at least.
-  const mostMs = heldMs + keepMs * 1.25 - performance.now();
-  assert(await leftMs() <= mostMs, "the mark must not last longer");
-  await waitUntil("the lock is free", async () => await leftMs() < 0);
-  assert(performance.now() >= startMs + keepMs);
 });
 
 Deno.test("runOnce() leaves no mark behind when the reply to its try is lost", async () => {
@@ -139,7 +147,7 @@ Deno.test("lead() tells each change once while replies take longer than renewals
   const ttlMs = scaled(1_500); // it ends, and passes again
   const spec = specOf(`redis://${proxy.hostname}:${proxy.port}`);
   await using one = await openLock({ ...spec, ttlMs });
-  await using two = await openLock(specOf(server.url));
+  await using two = await openLock({ ...specOf(server.url), ttlMs: KEPT_TTL_MS });
   await using cast = candidates();
   cast.stand("one", one.lock);
   await cast.has("one leading");

@@ -68,11 +68,15 @@ Deno.test("deno task test prints a line for each file, its failures in full, and
     "b_test.js": `Deno.test("b", () => { console.log("printed by b"); throw new Error("no b"); });
       Deno.test("c", () => console.log("printed by c"));`,
     "d_test.js": `Deno.test("d", () => Deno.kill(Deno.pid, "SIGKILL"));`,
+    "e_test.js": `Deno.test.ignore("e [skipped: soak only]", () => {});`,
   });
   const { folder } = planted;
   const { code, lines, log } = await planted.run();
   const printed = lines.join("\n");
-  assertEquals([code, lines.at(-1)], [1, "2 passed, 2 failed"]);
+  assertEquals([code, lines.at(-1)], [1, "2 passed, 2 failed, 1 skipped"]);
+  assert(!printed.includes("e_test.js"));
+  assert(lines.includes("files without a test in this run, named in the log: 1"), printed);
+  assertMatch(log, /e_test\.js: 0 tests, 1 skipped/);
   assertMatch(printed, /^ok {5}\S*\/a_test\.js: 1 test, \d+\.\d s$/m);
   assertMatch(printed, /^FAILED .*\/b_test\.js: 2 tests, 1 failed, \d+\.\d s$/m);
   assertStringIncludes(printed, "printed by b");
