@@ -419,11 +419,7 @@ export class FakeLock implements DistributedLock {
   }
 
   /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
-  async #handOut(
-    name: string,
-    lease: ManagedLease | null,
-    signal?: AbortSignal,
-  ): Promise<Lease> {
+  async #handOut(name: string, lease: ManagedLease | null, signal?: AbortSignal): Promise<Lease> {
     if (lease === null) {
       const late = "its answer came after the end of the lease that it granted";
       throw failure("outage", name, late) as LockUnavailableError;

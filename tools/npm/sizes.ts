@@ -15,31 +15,31 @@ const BUNDLE_BOUND_MS = 120_000;
 
 /** The largest size of each entry, in bytes after gzip. A new entry needs one. */
 const BOUNDS: Readonly<Record<string, number>> = {
-  ".": 14_800,
+  ".": 15_100,
   "./file": 23_000,
   "./redis": 34_500,
   "./redis/node-redis": 3_300,
   "./redis/ioredis": 2_800,
   "./redis/deno-redis": 2_800,
   "./zookeeper": 30_000,
-  "./http": 6_700,
-  "./http/koa": 7_100,
+  "./http": 6_900,
+  "./http/koa": 7_300,
   "./http/express": 7_700,
   "./http/fastify": 8_200,
-  "./http/hono": 7_100,
+  "./http/hono": 7_200,
   "./http/lambda": 7_800,
   "./http/nestjs": 9_500,
   "./lock-service": 8_000,
   "./otel": 5_000,
   "./timeline": 13_600,
-  "./testing": 15_300,
+  "./testing": 15_500,
   "./open": 73_000,
   "./web-locks": 5_100,
   "./command": 94_000,
   "./fencing": 4_200,
   "./recipes": 2_000,
   "./adapters/node-cron": 1_500,
-  "./redlock": 5_500,
+  "./redlock": 6_000,
 };
 
 /** The entries that are used with another one, whose size does not count. */
