@@ -115,8 +115,8 @@ async function holdUntilRead(
 ): Promise<Response> {
   const { body } = response;
   if (body === null || body.locked) { // no body, or one that somebody else reads: nothing to follow
-    await releaseInTime(lease, settings);
-    return response;
+    const loss = await releaseInTime(lease, settings);
+    return loss === null || response.status < 200 ? response : problemResponse(leaseLost());
   }
   const reader = body.getReader();
   const start = await readAhead(reader);
@@ -125,7 +125,7 @@ async function holdUntilRead(
     return new Response(heldStream(lease, settings, reader, start, request.signal), response);
   }
   if (!isWhole) reader.cancel().catch(() => {});
-  await releaseInTime(lease, settings);
+  if (await releaseInTime(lease, settings) !== null) return problemResponse(leaseLost());
   // No cancelled body is passed on: a server may fail to read it. A whole body stays even for HEAD: the
   // server takes `content-length` from it.
   return new Response(isWhole ? start : null, response);
@@ -191,8 +191,8 @@ function heldStream(
         throw error;
       }
       await lossOf(lease); // aborts the signal if the lease has expired, even if no timer has fired
-      await end();
-      if (signal.aborted) controller.error(signal.reason);
+      const loss = await end();
+      if (loss !== null || signal.aborted) controller.error(loss ?? signal.reason);
       else controller.close();
     },
     async cancel(reason) {

@@ -79,7 +79,11 @@ export class LockedCall implements LossListener {
    */
   run(source: ResultSource, observer: ResultObserver): () => void {
     if (this.#state !== "waiting" || !this.#locked.startHandler()) {
-      observer.error(this.#lossError());
+      const { released } = this.#locked;
+      const refuse = () => observer.error(this.#lossError());
+      // The framework would write the error into a response whose last bytes wait for the release.
+      if (released === null) refuse();
+      else released.then(refuse);
       return () => {};
     }
     this.#state = "running";

@@ -8,7 +8,7 @@
  * - If the response is over while the request waits for its lock, it need not wait any longer (`abandoned`).
  * - If it is over before the handler starts, the lock is released, and `startHandler()` refuses.
  * - If the handler has ended before, `end()` releases the lock, and the last bytes wait for that (1 s at
- *   most).
+ *   most). If only the release finds that the lease was lost, the response is broken off.
  * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait, except
  *   for a handler that waits for the end of its own response: it is notified before (`beforeEnd()`).
  * - If the lease is lost before that, after `maxHoldMs` for instance, a response that has begun or is
@@ -17,6 +17,7 @@
  * @module
  */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
+import type { LeaseLostError } from "../../core/contract/errors.ts";
 import { type NodeResponse, type NodeStream, onClose } from "../shared/server.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { releaseInTime } from "./request.ts";
@@ -73,7 +74,7 @@ export class LockedResponse {
     readonly listener: LossListener;
   } | null = null;
   #isHandlerRunning = false;
-  #released: Promise<unknown> | null = null;
+  #released: Promise<LeaseLostError | null> | null = null;
   readonly #endCallbacks: (() => void)[] = [];
 
   /** @param closeConnection Closes the connection; by default the response's own `destroy()`. */
@@ -88,9 +89,9 @@ export class LockedResponse {
       const delay = this.#delayEnd();
       this.#state = delay === null ? "complete" : "delayed";
       if (delay === null) return end.apply(response, args);
-      delay.then(() => {
+      delay.then((loss) => {
         this.#state = "complete";
-        return end.apply(response, args);
+        return loss === null ? end.apply(response, args) : this.#destroy();
       }).catch((error) => {
         report(this.#held!.settings, error);
         this.#destroy();
@@ -130,6 +131,11 @@ export class LockedResponse {
     return this.#isHandlerRunning = true;
   }
 
+  /** The release, which never rejects; `null` before it. Last bytes that wait for it are passed on first. */
+  get released(): Promise<unknown> | null {
+    return this.#released;
+  }
+
   handlerEnded(): void {
     if (!this.#isHandlerRunning) return;
     this.#isHandlerRunning = false;
@@ -141,7 +147,7 @@ export class LockedResponse {
     this.#endCallbacks.push(callback);
   }
 
-  /** Closes the connection. Not if the last bytes only wait for the release: the lock was held to the end. */
+  /** Closes the connection. Not if the last bytes wait for the release: that finds whether the lock was held. */
   breakOff(): void {
     if (this.#state !== "delayed" && this.#state !== "complete") this.#destroy();
   }
@@ -153,7 +159,7 @@ export class LockedResponse {
   }
 
   /** `end()` is called. Returns what the last bytes must wait for, or `null` to send them at once. */
-  #delayEnd(): Promise<unknown> | null {
+  #delayEnd(): Promise<LeaseLostError | null> | null {
     if (this.#state !== "open") return null;
     this.#state = "ending";
     if (this.#held === null) {
@@ -177,10 +183,10 @@ export class LockedResponse {
   };
 
   /** Gives the handler a moment to end. If it does, the last bytes wait for the release. */
-  async #awaitHandler(): Promise<void> {
+  async #awaitHandler(): Promise<LeaseLostError | null> {
     for (const callback of this.#endCallbacks) callback();
     for (let turn = 0; turn < END_TURNS && this.#released === null; turn++) await null;
-    await this.#released;
+    return await this.#released;
   }
 
   /**
@@ -201,7 +207,7 @@ export class LockedResponse {
     }
   };
 
-  #release(): Promise<unknown> {
+  #release(): Promise<LeaseLostError | null> {
     const { lease, signal, settings } = this.#held!;
     signal.removeEventListener("abort", this.#onLost);
     return this.#released = releaseInTime(lease, settings);

@@ -13,7 +13,8 @@
  *    so that no client takes a part for the whole.
  * 5. When the handler has ended *and* the response is complete, but for its last bytes, `releaseInTime()`
  *    releases the lock, once. If the handler ended first, the last bytes wait for that, 1 s at most: a client
- *    that has them all finds the lock free.
+ *    that has them all finds the lock free, and if only the release finds that the lease was lost, gets 503 or
+ *    a response that is broken off.
  *
  * The end of a response is noticed in `fetch_response.ts` (fetch, Hono) and `node_response.ts` (Express,
  * Koa, Fastify, NestJS). On Lambda, `lambda/invocation.ts` releases the lock in the time that is left, and
@@ -22,7 +23,7 @@
  * @module
  */
 import type { DistributedLock, Lease, WaitInfo } from "../../core/contract/distributed_lock.ts";
-import { LockSetupError } from "../../core/contract/errors.ts";
+import { LeaseLostError, LockError, LockSetupError } from "../../core/contract/errors.ts";
 import { checkName, describe } from "../../core/contract/options.ts";
 import { promiseTry } from "../../core/contract/promise_try.ts";
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
@@ -264,17 +265,30 @@ export function discard(answer: unknown, settings: HoldSettings): void {
 /**
  * Releases the lock, and remembers how long it was held. Never rejects: a refusal, after which the lock stays
  * held, is reported.
+ *
+ * @returns The loss that only the release has found, and has reported; `null` if there is none.
  */
-export async function releaseLease(lease: Lease, settings: HoldSettings): Promise<void> {
+export async function releaseLease(
+  lease: Lease,
+  settings: HoldSettings,
+): Promise<LeaseLostError | null> {
   const nowMs = performance.now();
   try {
     if (await lease.release()) settings.holdTimes.released(lease, nowMs);
+    else if (!lease.signal.aborted) lease.throwIfLost();
   } catch (error) {
-    report(settings, error);
+    const isReleased = error instanceof LockError && error.code === "ERR_LEASE_RELEASED";
+    if (!isReleased) report(settings, error); // the handler may have released it itself
+    if (error instanceof LeaseLostError) return error;
   }
+  return null;
 }
 
 /** The same, but resolves after 1 s at the latest. */
-export function releaseInTime(lease: Lease, settings: HoldSettings): Promise<unknown> {
-  return within(SYSTEM_CLOCK, releaseLease(lease, settings), RELEASE_TIMEOUT_MS);
+export async function releaseInTime(
+  lease: Lease,
+  settings: HoldSettings,
+): Promise<LeaseLostError | null> {
+  const loss = await within(SYSTEM_CLOCK, releaseLease(lease, settings), RELEASE_TIMEOUT_MS);
+  return loss === TIMED_OUT ? null : loss;
 }

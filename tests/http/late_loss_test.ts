@@ -2,11 +2,14 @@
  * Leases that are lost before the handler starts or after it has returned: no client may take the
  * response for a complete one.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { pipeline, Readable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
-import type { HoldOptions } from "../../http/mod.ts";
-import { type LeaseLostError, MemoryLock } from "../../mod.ts";
+import { lockPath } from "../../file/lock_directory.ts";
+import { FileLock } from "../../file/mod.ts";
+import { lambdaLock } from "../../http/lambda.ts";
+import { fetchLock, type HoldOptions } from "../../http/mod.ts";
+import { LeaseLostError, MemoryLock } from "../../mod.ts";
 import { promiseTry } from "../../core/contract/promise_try.ts";
 import { block } from "../../testing/conformance/bounds.ts";
 import { bounded, waitUntil } from "../../testing/servers/wait.ts";
@@ -21,6 +24,7 @@ import {
   type Serve,
 } from "../../testing/http/one_route.ts";
 import { withLeases } from "../../testing/http/with_leases.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 
 const OPTIONS = { maxHoldMs: 100 };
 const encoder = new TextEncoder();
@@ -136,6 +140,42 @@ for (const [name, serve] of Object.entries(HANDLED)) {
     );
   });
 }
+
+for (const [name, serve] of Object.entries(HANDLED)) {
+  Deno.test(`${name} does not complete its response when only the release finds that the lock is gone`, async () => {
+    await using temp = await temporary();
+    await using locks = new FileLock({ dir: temp.dir });
+    const server = await serve(() => Deno.removeSync(lockPath(temp.dir, "key")))(locks);
+    const answer = await ask(server.url);
+    await server.stop();
+    assert(answer === null || answer[0] === 503, `${answer}`);
+  });
+}
+
+Deno.test("fetchLock() and lambdaLock() answer 503, and report it, when only the release finds that the lock is gone", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir });
+  const errors: unknown[] = [];
+  const options = { key: "key", onError: (error: unknown) => void errors.push(error) };
+  const remove = () => Deno.removeSync(lockPath(temp.dir, "key"));
+  const fetched = fetchLock(locks, options)(() => (remove(), new Response("done")));
+  assertEquals((await fetched(new Request("http://localhost/"))).status, 503);
+  const streamed = fetchLock(locks, options)(() =>
+    new Response(ReadableStream.from((async function* () {
+      yield encoder.encode("all of it");
+      await turn();
+      remove();
+    })()))
+  );
+  const response = await streamed(new Request("http://localhost/"));
+  await assertRejects(() => response.text(), LeaseLostError);
+  const invoke = lambdaLock(locks, options)(() => (remove(), { statusCode: 200 }));
+  const event = { version: "2.0", requestContext: { http: { method: "PUT" } } };
+  const context = { getRemainingTimeInMillis: () => 60_000 };
+  const { statusCode } = await invoke(event, context) as { statusCode: number };
+  assertEquals(statusCode, 503);
+  assertEquals(errors.map((error) => (error as LeaseLostError).reason), Array(3).fill("stolen"));
+});
 
 const SERIALIZING: Record<string, (body: unknown, options: RouteOptions) => Serve> = {
   "koaLock()": (body, options) => koa(() => body, options),

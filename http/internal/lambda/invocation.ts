@@ -108,9 +108,9 @@ export class Invocation implements InvocationLimits {
   }
 
   /** Waits for a clean-up as long as the invocation's time allows. Ignores its failure. */
-  async #awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<void> {
+  async #awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<unknown> {
     const leftMs = this.remainingMs() - this.#settings.marginMs / 2;
-    await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
+    return await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
   }
 
   /** How long in ms until Lambda kills the invocation, by the wall clock. */
@@ -163,7 +163,12 @@ export class Invocation implements InvocationLimits {
     // A disposed lock is kept until the handler has ended. Nobody waits for that.
     if (result.state === "lost" && isLostByDisposal(result.error)) {
       result.ended.then(() => releaseLease(lease, this.#settings));
-    } else await this.#awaitCleanUp(releaseLease(lease, this.#settings));
+    } else {
+      const loss = await this.#awaitCleanUp(releaseLease(lease, this.#settings));
+      if (result.state === "done" && loss instanceof LeaseLostError) {
+        return this.#end(leaseLost(), loss);
+      }
+    }
     if (result.state === "done") return result.value;
     if (result.state === "failed") throw result.error;
     report(this.#settings, result.error);
