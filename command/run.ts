@@ -31,7 +31,7 @@ Waits for the lock NAME, runs COMMAND under it, and exits as COMMAND does.
   --shared          holds it beside other shared holders (Redis, ZooKeeper)
   --limit N         the same, with at most N holders (Redis)
   --ttl 10s         how long a dead holder blocks it (Redis, ZooKeeper)
-  --kill-after 2s   COMMAND's time to end once told; at most half of the lease
+  --kill-after 2s   from TERM to KILL in an outage; at most half of the lease
   --label TEXT      shown to those who ask; host and process id by default
 
 COMMAND finds the name in HOLDFAST_NAME, the fencing token in HOLDFAST_TOKEN.
@@ -88,9 +88,10 @@ export async function run(
 
 /** What the arguments say. */
 function readTerms(args: readonly string[], context: CommandContext) {
-  const { values, positionals } = parseArgs({
+  const { values, positionals, tokens } = parseArgs({
     args: [...args],
     allowPositionals: true,
+    tokens: true,
     options: {
       at: { type: "string" },
       wait: { type: "string" },
@@ -107,7 +108,12 @@ function readTerms(args: readonly string[], context: CommandContext) {
   const noWait = values["no-wait"];
   const [name, program, ...rest] = positionals;
   if (name === undefined) throw new UsageError("the name of the lock is missing");
-  if (program === undefined) throw new UsageError("the command is missing: write it behind --");
+  // Else options of the command would be taken for those of `run`.
+  const optionsEnd = tokens.find(({ kind }) => kind === "option-terminator")?.index ?? Infinity;
+  const command = tokens.filter(({ kind }) => kind === "positional")[1];
+  if (program === undefined || command!.index < optionsEnd) {
+    throw new UsageError("the command is missing: write it behind --");
+  }
   if (wait !== undefined && noWait) throw new UsageError("--wait and --no-wait exclude each other");
   const busyCode = readNumber("-E", values["busy-code"] ?? `${EXIT.busy}`, 0, 255);
   const killAfter = values["kill-after"];
@@ -119,8 +125,7 @@ function readTerms(args: readonly string[], context: CommandContext) {
     ...limit === undefined ? {} : { limit: readNumber("--limit", limit, 1, 10_000) },
   };
   const url = withTtl(context.url(values.at), values.ttl);
-  const command = [program, ...rest] as const;
-  return { name, command, url, label, options, killAfterMs, busyCode };
+  return { name, command: [program, ...rest] as const, url, label, options, killAfterMs, busyCode };
 }
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
@@ -170,7 +175,8 @@ async function runCommand(
   }
   // A lock that was deleted or taken since the last renewal: only the release finds that.
   const isOurs = await lease.release();
-  if (isOurs && (!isTold || code === 0)) return code;
+  // A command that was told to end may end with 0 half-way.
+  if (isOurs && !isTold) return code;
   say(describeLoss(lease) ?? `no renewal of ${JSON.stringify(name)} was answered`);
   return EXIT.lost;
 }

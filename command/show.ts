@@ -33,9 +33,11 @@ export async function show(args: readonly string[], context: CommandContext): Pr
     context.print(asJson(snapshot));
     return EXIT.ok;
   }
-  const { holders, waiters, waiterCount } = snapshot;
+  const { holders, holderCount, waiters, waiterCount } = snapshot;
   context.print(holders.length === 0 ? "free" : "held");
   for (const holder of holders) context.print(`  holder  ${describeHolder(holder)}`);
+  const unlisted = holderCount - holders.length;
+  if (unlisted > 0) context.print(`  and ${unlisted} more holder${unlisted === 1 ? "" : "s"}`);
   for (const waiter of waiters) context.print(`  waiter  ${describeWaiter(waiter)}`);
   const unseen = waiterCount - waiters.length;
   if (unseen > 0) context.print(`  and ${unseen} more`);

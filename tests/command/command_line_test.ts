@@ -5,7 +5,8 @@ import { assert, assertEquals, assertLessOrEqual, assertMatch, assertRejects } f
 import type { CommandContext } from "../../command/command.ts";
 import { runCommandLine } from "../../command/command_line.ts";
 import { run } from "../../command/run.ts";
-import { LockSetupError } from "../../mod.ts";
+import { show } from "../../command/show.ts";
+import { LockSetupError, MemoryLock } from "../../mod.ts";
 
 /** A terminal, in whose last line the prompt is. */
 const SCREEN = { lines: 24 - 1, columns: 80 } as const;
@@ -41,6 +42,8 @@ Deno.test("holdfast run: wrong arguments are 64, with a way to the help", async 
       [["doctor", "redis://:hunter2@h"], /is --at missing/],
       [["run"], /name of the lock is missing/],
       [["run", "a"], /command is missing/],
+      [["run", "a", "./x", "--limit", "9"], /behind --/],
+      [["run", "a", "./x", "--", "y"], /behind --/],
       [["run", "a", "--", "true"], /--at URL/],
       [["run", "--at", "memory:", "a", "--", "true"], /no other process/],
       [["run", "--at", "file:", "--wait", "5", "a", "--", "true"], /--wait must be a duration/],
@@ -62,4 +65,20 @@ Deno.test("holdfast run: wrong arguments are 64, with a way to the help", async 
 Deno.test("holdfast run: refuses on Windows, where it could not end the command", async () => {
   const context = { url: () => "file:///none" } as Partial<CommandContext> as CommandContext;
   await assertRejects(() => run(["a", "--", "true"], context, "win32"), LockSetupError, "Windows");
+});
+
+Deno.test("holdfast show: counts the holders that it does not list", async () => {
+  await using locks = new MemoryLock();
+  const leases = Array.from({ length: 66 }, () => locks.acquire("a", { mode: "shared" }));
+  await Promise.all(leases);
+  const printed: string[] = [];
+  const context: CommandContext = {
+    url: () => "memory:",
+    withLocks: (_url, work) => work(locks),
+    say: () => {},
+    print: (text) => printed.push(text),
+  };
+  assertEquals(await show(["a"], context), 0);
+  assertEquals(printed.filter((line) => line.startsWith("  holder")).length, 64);
+  assertEquals(printed.at(-1), "  and 2 more holders");
 });

@@ -5,7 +5,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
 import { text } from "node:stream/consumers";
 import type { RedisLock } from "../../redis/mod.ts";
-import { isGone, startCommand, STUBBORN } from "../../testing/command/holdfast.ts";
+import { isGone, OBEDIENT, startCommand, STUBBORN } from "../../testing/command/holdfast.ts";
 import { lockOn } from "../../testing/command/redis_locks.ts";
 import { say } from "../../testing/processes/figures.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../../testing/processes/stalls.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
-import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, FAULT_TTL_MS, scaled } from "../../testing/time.ts";
 
 const IS_SOAK = process.env.HOLDFAST_SOAK === "1";
 /** How many commands run at the same time, each under a lock of its own. */
@@ -126,4 +126,16 @@ Deno.test("holdfast run: in a partition, or a freeze of the path or the server, 
   // All at once: each takes a TTL, which is long.
   const ends = await Promise.allSettled(Object.entries(FAULTS).map((each) => underFault(...each)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
+});
+
+Deno.test("holdfast run: a command that was told to end because of an outage is 76, also if it ends with 0", async () => {
+  await using server = await startRedis();
+  await using proxy = await startProxy(server);
+  const url = `redis://127.0.0.1:${proxy.port}?ttlMs=${FAULT_TTL_MS}`;
+  const { holdfast, closed } = await startCommand(["run", "a", "--", ...OBEDIENT], url);
+  const stderr = text(holdfast.stderr!);
+  proxy.blackHole("both");
+  assertEquals((await holdfast.ended).code, 76);
+  await closed;
+  assertMatch(await stderr, /no renewal of "a" was answered/);
 });
