@@ -17,8 +17,6 @@ export interface Hold {
   readonly lease: Lease;
   /** The instance whose `request()` has called the code; `null` if the code has called `acquire()`. */
   readonly requestOf: Nesting | null;
-  /** False once the callback has ended, or the lease. */
-  isRunning: boolean;
 }
 
 /** Of many leases the last ones are known: each job that code starts keeps its own list. */
@@ -35,7 +33,7 @@ function holdsWith(hold: Hold): readonly Hold[] {
   const before = holds.getStore();
   if (before === undefined) return [hold];
   return [
-    ...before.filter(({ isRunning, lease }) => isRunning && lease.isHeld).slice(1 - MAX_HOLDS),
+    ...before.filter(({ lease }) => lease.isHeld).slice(1 - MAX_HOLDS),
     hold,
   ];
 }
@@ -46,17 +44,17 @@ function holdsOf(
   name: string,
   ownerId: string | undefined,
 ): readonly Hold[] | null {
-  const own = running.filter(({ lease, isRunning }) => {
+  const own = running.filter(({ lease }) => {
     // A call under the same owner id takes the lease over, and does not wait. One that is lost or released
     // is not waited for.
-    return isRunning && lease.name === name && lease.ownerId !== ownerId && lease.remainingMs > 0;
+    return lease.name === name && lease.ownerId !== ownerId && lease.remainingMs > 0;
   });
   return own.length === 0 ? null : own;
 }
 
 /** Running code uses a lease: from now on this code, and what it starts, holds it. */
 export function recordUse(lease: Lease): Hold {
-  const hold: Hold = { lease, requestOf: null, isRunning: true };
+  const hold: Hold = { lease, requestOf: null };
   holds.enterWith(holdsWith(hold));
   return hold;
 }
@@ -72,12 +70,7 @@ export class Nesting {
 
   /** Runs the callback of a request. Calls in it, or in what it starts, know that it holds the lease. */
   async run<T>(lease: Lease, callback: (lease: Lease) => T | Promise<T>): Promise<T> {
-    const hold: Hold = { lease, requestOf: this, isRunning: true };
-    try {
-      return await holds.run(holdsWith(hold), callback, lease);
-    } finally {
-      hold.isRunning = false;
-    }
+    return await holds.run(holdsWith({ lease, requestOf: this }), callback, lease);
   }
 
   /** The leases that the running code holds, and that a call of it would wait for; `null` if there is none. */
@@ -131,7 +124,6 @@ export class Nesting {
 
   /** Whether one of the leases holds the lock here: they may be of another instance or service. */
   async #isHeldUnder(name: string, tokens: readonly bigint[]): Promise<boolean> {
-    if (this.#isSilent(name)) return false;
     const snapshot = await this.#source.query(name, { maxWaiters: 0 }).catch(() => null);
     return snapshot?.holders.some(({ fencingToken }) => tokens.includes(fencingToken!)) ?? false;
   }

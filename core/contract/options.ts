@@ -258,8 +258,7 @@ export function text<Default extends string | undefined = undefined>(
           badValue(what, "well-formed Unicode", "a string with a lone surrogate"),
         );
       }
-      // deno-lint-ignore no-control-regex -- the expression looks for control characters
-      if (isOneLine && /[\u0000-\u001f\u007f]/.test(value)) {
+      if (isOneLine && /\p{Cc}/u.test(value)) {
         const is = "a string with a line break or another control character";
         throw new RangeError(badValue(what, "one line of text", is));
       }

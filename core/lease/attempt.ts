@@ -67,7 +67,6 @@ export class Attempt implements LeaseRequest {
   /** Takes the request back if it was not sent yet: then it fails. */
   withdraw(): void {
     this.#withdraw?.();
-    this.#withdraw = null;
   }
 
   /**

@@ -4,9 +4,9 @@
  * _unproven_, after a suspension of the process, its holder must not rely on it. At disposal it is _kept_,
  * lost for its holder alone, so that nobody gets the lock while the holder stops; with `outlivesDisposal`
  * it is lost but not released. `release()` makes it _releasing_ until the service answers, at most until
- * the deadline, then _released_, even if the service refused and the lock stays held. The picture is in
- * `docs/design.md`, section 3, as are the invariants that comments name. Nothing here knows a server: a
- * strategy sends the requests.
+ * the deadline, then _released_, even if the service refused and the lock stays held: for its holder, and
+ * for this code, both are the same. The picture is in `docs/design.md`, section 3, as are the invariants that
+ * comments name. Nothing here knows a server: a strategy sends the requests.
  *
  * @module
  */
@@ -81,7 +81,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   readonly #context: LeaseContext;
   readonly #actions: LeaseActions;
   readonly #grant: Grant;
-  #state: "held" | "kept" | "releasing" | "released" | "lost" = "held";
+  #state: "held" | "kept" | "released" | "lost" = "held";
   /** The moments, in monotonic ms, from which the lease is over: by its TTL, and by `maxHoldMs`. */
   #deadlineMs: number;
   readonly #maxHoldAtMs: number;
@@ -129,7 +129,8 @@ export class ManagedLease implements Lease, ScheduledLease {
     this.fencingToken = fencingToken;
     this.#deadlineMs = deadlineMs;
     this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : context.clock.now() + maxHoldMs;
-    this.#ttlMs = this.#longestTtlMs = ttlMs;
+    this.#ttlMs = ttlMs;
+    this.#longestTtlMs = Math.max(ttlMs, validMs); // a lock that is taken over keeps its time on the server
     this.#sent = sent;
     this.#validMs = Math.min(ttlMs, validMs);
     this.#planRenewal(sent, validMs);
@@ -152,7 +153,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   get needsLock(): boolean {
     if (this.#checkLive()) return true;
     const isLeft = this.#grant.outlivesDisposal === true && this.#loss?.reason === "disposed";
-    return isLeft && this.#state === "lost" && this.#context.clock.now() < this.#deadlineMs;
+    return isLeft && this.#context.clock.now() < this.#deadlineMs;
   }
 
   get signal(): AbortSignal {
@@ -206,7 +207,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (!this.#checkLive()) return;
     const { clock, schedule } = this.#context;
     this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
-    this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
+    this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs, validMs);
     this.#unanswered = null;
     const isProven = !wasSuspended(clock, this.#sent, this.#validMs);
     if (isProven && wasSuspended(clock, sent, validMs)) return;
@@ -382,7 +383,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (answer.state === "unknown" && this.#unanswered !== null) {
       this.#unanswered = { cause: answer.cause };
     }
-    if (!this.#checkLive()) return false;
+    this.#checkLive(); // first: a deadline that is over came before this answer
     if (answer.state === "lost") this.lose(answer.reason);
     else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
     if (answer.state !== "held" || !this.#checkLive()) return false;
@@ -437,7 +438,6 @@ export class ManagedLease implements Lease, ScheduledLease {
   #leaveSchedule(): void {
     this.#attempt?.withdraw();
     this.#context.schedule.remove(this);
-    if (this.#hold !== null) this.#hold.isRunning = false;
     this.#endKeep?.();
   }
 
@@ -457,7 +457,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** Resolves with true if the lease was ours until `release()` was called. */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background, stopped } = this.#context;
-    this.#state = "releasing";
+    this.#state = "released";
     this.#leaveSchedule();
     // The result if no answer tells: a lease that is proven now was ours until now.
     const isOurs = !wasSuspended(clock, this.#sent, this.#validMs);
@@ -485,7 +485,6 @@ export class ManagedLease implements Lease, ScheduledLease {
         await this.#pause(Math.min(retryDelayMs(this.#grant.ttlMs), endMs - clock.now()));
       }
     } finally {
-      this.#state = "released";
       const { release, lost } = HOLD_CHANNELS;
       if (release.hasSubscribers || lost.hasSubscribers) this.#publishRelease(refusal);
       background.exit();

@@ -55,7 +55,6 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     if (!this.#heap.delete(lease)) return;
     if (this.#heap.size > 0 && this.#heap.first!.atMs < Infinity) return;
     this.#cancelTimer?.();
-    this.#cancelTimer = null;
     this.#timerMs = Infinity;
   }
 
@@ -76,7 +75,6 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
   }
 
   #fire(): void {
-    this.#cancelTimer = null;
     this.#timerMs = Infinity;
     const nowMs = this.#clock.now();
     // All are taken out first: a lease may be due again at once.

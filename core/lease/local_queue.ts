@@ -205,7 +205,6 @@ export class LocalQueue {
     this.#isEnding = true;
     for (const line of this.#lines.values()) {
       for (const waiter of [...line.waiters]) waiter.reject(reason);
-      this.#forget(line);
     }
     this.#isEnding = false;
   }
@@ -246,8 +245,8 @@ export class LocalQueue {
     }, 0);
   }
 
+  /** Forgets a queue without waiters, unless it has a turn, or another one of its name is there by now. */
   #forget(line: Line): void {
-    const isUnused = line.turns === 0 && line.waiters.size === 0;
-    if (isUnused && this.#lines.get(line.name) === line) this.#lines.delete(line.name);
+    if (line.turns === 0 && this.#lines.get(line.name) === line) this.#lines.delete(line.name);
   }
 }

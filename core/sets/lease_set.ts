@@ -53,11 +53,9 @@ export interface LeaseSet extends AsyncDisposable {
 export function leaseSetOf(held: readonly Lease[]): LeaseSet {
   const leases: ReadonlyMap<string, Lease> = new Map(held.map((lease) => [lease.name, lease]));
   let signal: AbortSignal | null = null;
-  let holds: readonly Hold[] = [];
+  let holds: readonly Hold[] | null = null;
   /** The code that uses the set holds its leases: those know only the call that has acquired them. */
-  const use = () => {
-    if (holds.length === 0) holds = held.map(recordUse);
-  };
+  const use = () => void (holds ??= held.map(recordUse));
   return {
     leases,
     get signal() {
@@ -77,7 +75,6 @@ export function leaseSetOf(held: readonly Lease[]): LeaseSet {
       throwIfLost(held);
     },
     async release() {
-      for (const hold of holds) hold.isRunning = false;
       const released = await Promise.allSettled(held.map((lease) => lease.release()));
       return released.map(valueOf).every((isOurs) => isOurs);
     },
@@ -85,7 +82,6 @@ export function leaseSetOf(held: readonly Lease[]): LeaseSet {
     get [Symbol.asyncDispose]() {
       use();
       return async () => {
-        for (const hold of holds) hold.isRunning = false;
         await Promise.all(held.map((lease) => lease[Symbol.asyncDispose]()));
       };
     },

@@ -45,7 +45,6 @@ export class LimitedLease implements Lease {
 
   get remainingMs(): number {
     this.#checkTime();
-    if (this.#loss !== null) return 0;
     const leftMs = Math.min(this.#inner.remainingMs, this.#endMs - this.#clock.now());
     return Math.max(0, leftMs);
   }

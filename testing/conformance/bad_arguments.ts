@@ -46,6 +46,7 @@ const BAD_OPTIONS: [unknown, typeof TypeError | typeof RangeError][] = [
   [{ label: 7 }, TypeError],
   [{ label: "" }, RangeError],
   [{ label: "a\nb" }, RangeError],
+  [{ label: "a\u009bb" }, RangeError],
 ];
 
 /** Options that no call has, or not this one, and what the error must name. */

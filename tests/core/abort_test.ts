@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { setImmediate } from "node:timers";
 import { abortable } from "../../core/time/clock.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
 
 Deno.test("abortable() ignores a late rejection when the signal has aborted before", async () => {
   const reason = new Error("too late");
@@ -13,7 +14,9 @@ Deno.test("abortable() ignores a late rejection when the signal has aborted befo
 
 Deno.test("abortable() settles as its promise does, or rejects when the signal aborts first", async () => {
   const abort = new AbortController();
+  const listeners = countListeners(abort.signal);
   assertEquals(await abortable(Promise.resolve(1), abort.signal), 1);
+  assertEquals(listeners(), 0);
   const late = Promise.withResolvers<never>();
   const waiting = abortable(late.promise, abort.signal);
   abort.abort(new Error("enough"));

@@ -145,6 +145,7 @@ Deno.test("BoundedWaits still takes a grant, or the first answer, that comes whi
   };
   assertEquals(await outcomeOf("grant", 1), "granted");
   assertEquals(await outcomeOf("answer", 1), null);
+  assertEquals(await outcomeOf("answer", 0), null);
   assertEquals(await outcomeOf("none", 1), null);
   const [free, tried] = [await outcomeOf("none", 0), await outcomeOf("none", 1, 0)];
   assertStringIncludes(String(free), "this process could not send the call in time");

@@ -2,7 +2,13 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { instant } from "../../core/time/clock.ts";
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../../core/contract/errors.ts";
-import { Background } from "../../core/lease/lifetime.ts";
+import { readTable } from "../../core/contract/options.ts";
+import {
+  Background,
+  Lifetime,
+  STRATEGY_OPTIONS,
+  type StrategyOptions,
+} from "../../core/lease/lifetime.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
@@ -114,6 +120,24 @@ Deno.test("Background.idle() leaves the event loop to others while a call is run
   await idle;
 });
 
+Deno.test("Lifetime.end() closes once, and its later calls wait for the same end", async () => {
+  const options: StrategyOptions = {};
+  const lifetime = new Lifetime(readTable("new MemoryLock()", options, STRATEGY_OPTIONS));
+  lifetime.throwIfEnded();
+  const closing = Promise.withResolvers<void>();
+  let [closes, ends] = [0, 0];
+  const close = () => {
+    closes++;
+    return closing.promise;
+  };
+  const ended = [1, 2].map(() => lifetime.end(close).then(() => ends++));
+  await settle();
+  assertEquals([closes, ends, lifetime.ended.aborted], [1, 0, true]);
+  assertThrows(() => lifetime.throwIfEnded(), DOMException);
+  closing.reject(new Error("disposal never rejects"));
+  await Promise.all(ended);
+});
+
 Deno.test("LeaseEngine adds no listener for each lease to the signal that all leases share", async () => {
   const clock = new FakeClock();
   const engine = new LeaseEngine("test", clock);
@@ -190,11 +214,15 @@ Deno.test("LeaseEngine.close() ends a lease for its holder at once, and renews i
   assertEquals([renewals.length, clock.timers], [4, 0]);
 });
 
-Deno.test("LeaseEngine.close() says that a lease has expired when its deadline was over before", async () => {
-  const { clock, engine, lease } = openLease({ autoRenew: false });
+Deno.test("LeaseEngine.close() says that a lease has expired when its deadline was over before, and keeps it no longer", async () => {
+  const { clock, engine, lease, releases } = openLease({ autoRenew: false });
   clock.block(3_000);
-  const closed = engine.close(0);
+  let isClosed = false;
+  const closed = engine.close(8_000).then(() => isClosed = true);
+  await settle();
+  releases[0]!.answer({ state: "gone", reason: "expired" });
   await clock.pass(0);
+  assert(isClosed);
   await closed;
   assertEquals(assertThrows(() => lease.throwIfLost(), LeaseLostError).reason, "expired");
 });

@@ -46,8 +46,9 @@ Deno.test("LeaseSchedule lets leases that are due within 100 ms go together", as
   const clock = new FakeClock();
   const schedule = new LeaseSchedule<FakeLease>(clock);
   const nowMs = clock.now();
-  const [first, soon, later] = [500, 590, 700].map((ms) => new FakeLease(nowMs + ms));
+  const [first, soon, later] = [500, 600, 700].map((ms) => new FakeLease(nowMs + ms));
   for (const lease of [later!, soon!, first!]) schedule.add(lease);
+  assertEquals(clock.timers, 1);
   await clock.pass(550);
   assertEquals([first!.ticks.length, soon!.ticks.length, later!.ticks.length], [1, 1, 0]);
   await clock.pass(500);
@@ -83,6 +84,23 @@ Deno.test("LeaseSchedule.update() makes a lease due earlier; one that is removed
   await clock.pass(1_000);
   assertEquals([earlier.ticks.length, removed.ticks.length], [1, 0]);
   assertEquals([...schedule], [earlier]);
+});
+
+Deno.test("LeaseSchedule knows the lease that it looks at, and not one that is over", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<ScheduledLease>(clock);
+  const known: ScheduledLease[] = [];
+  const lease: ScheduledLease = {
+    ...{ atMs: Infinity, order: 0, index: -1, dueMs: clock.now() + 300 },
+    tick: () => {
+      known.push(...schedule);
+      return null;
+    },
+  };
+  schedule.add(lease);
+  await clock.pass(300);
+  assert(known.length === 1 && known[0] === lease);
+  assertEquals([[...schedule].length, clock.timers], [0, 0]);
 });
 
 Deno.test("LeaseSchedule looks at a lease that is added when all earlier ones were removed", async () => {

@@ -212,7 +212,7 @@ Deno.test("Lease retries the first renewal of a short claim on a long TTL before
 
 Deno.test("Lease declines its turn when the answer would come after its deadline", async () => {
   const { clock, queue } = openQueued();
-  await clock.pass(PROVABLE_MS - 59);
+  await clock.pass(PROVABLE_MS - 60);
   assertEquals(queue[0]!.request.onTurn(), false);
 });
 
@@ -244,7 +244,10 @@ Deno.test("Lease declines its turn when less time is left than two answers have 
   assert(await turnWith(100), "the answers are quick again");
   await answer(1);
   await renew(600, 300);
-  assertEquals(await turnWith(550), false);
+  assert(await turnWith(1_900));
+  queue.at(-1)!.send({ state: "unknown", cause: undefined });
+  await settle();
+  assertEquals(await turnWith(550), false, "a quick failure is no quick answer");
 });
 
 Deno.test("Lease withdraws a renewal that waits for its turn when it is released or lost", async () => {
@@ -260,6 +263,8 @@ Deno.test("Lease withdraws a renewal that waits for its turn when it is released
   assert(error.cause === UNSENT);
   await settle();
   assertEquals(lost.queue.map(({ request }) => request.byMs).slice(1), [Infinity], "it cleans up");
+  await lost.clock.pass(3_200);
+  assertEquals([lost.queue.length, lost.queue[1]!.isWithdrawn], [2, true], "it has expired by now");
 });
 
 Deno.test("Lease pauses after each renewal that fails at once", async () => {
@@ -374,6 +379,30 @@ Deno.test("Lease stays lost when a renewal is answered after the deadline", asyn
   await settle();
   assertEquals(service.lease.remainingMs, 0);
   lossOf(service);
+  const gone = openLease();
+  await gone.clock.pass(990);
+  gone.clock.block(PROVABLE_MS);
+  gone.renewals[0]!.answer({ state: "lost", reason: "stolen" });
+  await settle();
+  assertEquals(lossOf(gone).reason, "unreachable", "the deadline came first");
+});
+
+Deno.test("Lease that is over before a timer has run sends no renewal, and is lost and cleaned up once", async () => {
+  const { lease, clock, renewals, releases } = openLease();
+  clock.block(PROVABLE_MS);
+  await clock.pass(0);
+  lease.lose("stolen");
+  await settle();
+  assertEquals([renewals.length, releases.length], [0, 1]);
+  assertEquals(lossOf({ lease }).reason, "expired");
+  const over = openLease();
+  const released = over.lease.release();
+  await settle();
+  over.releases[0]!.answer({ state: "released" });
+  assertEquals(await released, true);
+  over.lease.lose("stolen");
+  assertThrows(() => over.lease.throwIfLost(), LockError, "released");
+  assertEquals([over.lease.signal.aborted, over.releases.length], [false, 1]);
 });
 
 Deno.test("Lease is lost at once when the answer to a renewal says that it is gone", async () => {
@@ -388,13 +417,23 @@ Deno.test("Lease is lost at once when the answer to a renewal says that it is go
   }
 });
 
-Deno.test("Lease is lost with the cause that its strategy names, and without one if there is none", () => {
+Deno.test("Lease is lost with the cause that its strategy names or its last renewal had, and without one if there is none", async () => {
   const cause = new Error("session expired");
   const [named, unnamed] = [openLease(), openLease()];
   named.lease.lose("unreachable", cause);
   assertEquals(lossOf(named).cause, cause);
   unnamed.lease.lose("stolen");
   assert(!("cause" in lossOf(unnamed)));
+  const failing = openLease();
+  const [first, last] = [new Error("the first"), new Error("the last")];
+  await failing.clock.pass(990);
+  failing.renewals[0]!.fail(first);
+  await failing.clock.pass(300); // the pause before the next one
+  failing.renewals[1]!.fail(last);
+  await failing.clock.pass(PROVABLE_MS);
+  const loss = lossOf(failing);
+  assertEquals(loss.reason, "unreachable");
+  assert(loss.cause === last);
 });
 
 Deno.test("Lease.renew() waits for the answer and never shortens the lease", async () => {
@@ -446,8 +485,11 @@ Deno.test("Lease.renew() asks for the whole TTL of the lease when it is retried 
   await renewed;
 });
 
-Deno.test("Lease.renew() rejects when the lease ends before an answer", async () => {
-  const { lease, clock } = openLease({ autoRenew: false });
+Deno.test("Lease.renew() rejects when the lease ends before an answer, and when its TTL is bad", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  for (const ttlMs of [9, 10.5, 2 ** 31]) await assertRejects(() => lease.renew(ttlMs), RangeError);
+  await assertRejects(() => lease.renew("60" as unknown as number), TypeError);
+  assertEquals(renewals.length, 0);
   const renewed = lease.renew();
   renewed.catch(() => {});
   await clock.pass(PROVABLE_MS + 1_000);
@@ -791,7 +833,8 @@ Deno.test("Lease is not prolonged by an answer to a renewal from before the susp
   assert(lease.remainingMs > 0);
   renewals[0]!.answer({ state: "held", validMs: 60_000 });
   await settle();
-  assert(lease.remainingMs < 900, `${lease.remainingMs} ms`);
+  const { remainingMs } = lease;
+  assert(remainingMs > 0 && remainingMs < 900, `${remainingMs} ms`);
   await clock.pass(900);
   lossOf({ lease });
 });
@@ -818,6 +861,49 @@ Deno.test("Lease is unproven when a suspension was longer than the drift of its 
   assert(lease.remainingMs > 2_900);
   clock.stepWall(100); // less than the drift of the TTL, more than that of the claim
   assertEquals(lease.remainingMs, 0);
+});
+
+Deno.test("Lease is unproven by the drift of its last answer, and ends by itself when that says", async () => {
+  const { lease, clock } = openLease({ autoRenew: false });
+  lease.extend(instant(clock), 60_000, 60_000);
+  clock.stepWall(100); // more than the drift of the first answer
+  assertEquals(lease.isHeld, true);
+  clock.stepWall(600);
+  assertEquals(lease.isHeld, false);
+  const asleep = openLease({ autoRenew: false, ttlMs: 60_000, validMs: 60_000 });
+  const { signal } = asleep.lease;
+  asleep.clock.stepWall(59_000);
+  asleep.lease.extend(instant(asleep.clock), 900);
+  await asleep.clock.pass(900 - 11 - 1);
+  assertEquals(signal.aborted, false);
+  await asleep.clock.pass(1);
+  assertEquals(signal.aborted, true);
+});
+
+Deno.test("Lease.needsLock is true while the lock must stay held for it, whatever its holder sees", async () => {
+  const unproven = openLease();
+  unproven.clock.stepWall(60_000);
+  assertEquals([unproven.lease.isHeld, unproven.lease.needsLock], [false, true]);
+
+  const kept = openLease({ autoRenew: false });
+  const closed = kept.engine.close(8_000);
+  assertEquals([kept.lease.isHeld, kept.lease.needsLock], [false, true]);
+  kept.lease.lose("stolen");
+  assertEquals(kept.lease.needsLock, false);
+  await kept.clock.pass(8_000);
+  await closed;
+
+  const left = openLease({ outlivesDisposal: true });
+  await left.engine.close(8_000);
+  left.lease.extend(instant(left.clock), 60_000, 60_000); // an answer that comes too late
+  await left.clock.pass(PROVABLE_MS - 1);
+  assertEquals([left.lease.isHeld, left.lease.needsLock], [false, true]);
+  await left.clock.pass(1);
+  assertEquals(left.lease.needsLock, false);
+
+  const stolen = openLease({ outlivesDisposal: true });
+  stolen.lease.lose("stolen");
+  assertEquals(stolen.lease.needsLock, false);
 });
 
 Deno.test("Lease.remainingMs counts from the start of the grant when it came by a message", () => {
@@ -848,6 +934,15 @@ Deno.test("Lease clean-up lasts as long as a TTL that a request of another call 
   assert(releases.length > before, "it still tries after the TTL of the grant");
   await clock.pass(60_000);
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease clean-up lasts as long as the server keeps a lock that was taken over", async () => {
+  const { lease, clock, releases } = openLease({ validMs: 60_000 });
+  lease.lose("unreachable");
+  await clock.pass(50_000);
+  const before = releases.length;
+  await clock.pass(5_000);
+  assert(releases.length > before, "it still tries");
 });
 
 Deno.test("Lease clean-up of a lock that ends with a session lasts until the service answers", async () => {

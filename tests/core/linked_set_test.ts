@@ -8,6 +8,7 @@ Deno.test("LinkedSet keeps the order of insertion, and each value once", () => {
   const set = new LinkedSet<string>();
   for (const value of ["a", "b", "c", "a"]) set.add(value);
   assertEquals([...set], ["a", "b", "c"]);
+  assertEquals([set.take(0), set.take(2), set.take(9)], [[], ["a", "b"], ["a", "b", "c"]]);
   assertEquals([set.delete("b"), set.delete("b"), set.has("b")], [true, false, false]);
   assertEquals([set.first, set.size], ["a", 2]);
   set.add("b");

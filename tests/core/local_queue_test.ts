@@ -1,10 +1,12 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { LocalQueue } from "../../core/lease/local_queue.ts";
+import { LocalQueue, type Turn } from "../../core/lease/local_queue.ts";
 import type { WaitInfo } from "../../mod.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 const SIGNAL = new AbortController().signal;
+const SHARED = { mode: "shared" } as const;
 
 Deno.test("Turn.end() ends no later turn when it is called again", async () => {
   const queue = new LocalQueue();
@@ -45,6 +47,51 @@ Deno.test("LocalQueue.enter() leaves no listener at the signal, however the wait
   assertEquals([listeners(), queue.waiterCount("n")], [0, 0]);
 });
 
+Deno.test("LocalQueue gives turns to shared waiters in steps of 64, and forgets a name that is unused", async () => {
+  const clock = new FakeClock();
+  const queue = new LocalQueue(clock);
+  const turns: Turn[] = [];
+  const wait = (count: number) => {
+    const onTurn = (turn: Turn) => void turns.push(turn);
+    for (let i = 0; i < count; i++) queue.enter("n", { terms: SHARED, onTurn });
+  };
+  const first = queue.tryEnter("n")!;
+  wait(200);
+  first.end();
+  assertEquals([turns.length, clock.timers], [64, 1]);
+  turns[0]!.end();
+  assertEquals([turns.length, clock.timers], [128, 1]);
+  await clock.pass(0);
+  assertEquals([turns.length, clock.timers], [200, 0]);
+  for (const turn of turns) turn.end();
+  assertEquals(queue.names(), []);
+
+  const second = queue.tryEnter("n")!;
+  wait(64);
+  second.end();
+  for (const turn of turns) turn.end();
+  const next = queue.tryEnter("n")!;
+  await clock.pass(0); // the step in which the second one was to go on
+  assertEquals([next.isCurrent, queue.tryEnter("n")], [true, null]);
+});
+
+Deno.test("LocalQueue.rejectAll() rejects all waiters, those too that could have a turn now, and ends no turn", async () => {
+  const queue = new LocalQueue();
+  const turn = queue.tryEnter("n", SHARED)!;
+  const outcomes = Promise.allSettled([
+    queue.enter("n", {}),
+    queue.enter("n", { terms: SHARED }),
+  ]);
+  queue.rejectAll(new Error("it is over"));
+  for (const outcome of await outcomes) {
+    assert(outcome.status === "rejected");
+    assertEquals(outcome.reason.message, "it is over");
+  }
+  assertEquals([turn.isCurrent, queue.waiterCount("n")], [true, 0]);
+  turn.end();
+  assertEquals(queue.names(), []);
+});
+
 /** Waits, and collects the reports as texts: `"2 of 3"`. */
 function waiting(queue: LocalQueue, signal = SIGNAL) {
   const reports: string[] = [];
@@ -75,6 +122,38 @@ Deno.test("LocalQueue reports each place that has changed, and changes of one st
   (await waits[2]!.turn).end();
   (await waits[3]!.turn).end();
   assertEquals(queue.tryEnter("n")!.isCurrent, true);
+});
+
+Deno.test("LocalQueue reports to new waiters when all earlier ones have left before they were told", async () => {
+  const queue = new LocalQueue();
+  const first = queue.tryEnter("n")!;
+  const abort = new AbortController();
+  const gone = [waiting(queue, abort.signal), waiting(queue, abort.signal)];
+  abort.abort();
+  const [next, last] = [waiting(queue), waiting(queue)];
+  await waitUntil("one knows of the other", () => next.reports.includes("1 of 2"));
+  assertEquals(gone.map(({ reports }) => reports), [["1 of 1"], ["2 of 2"]]);
+  first.end();
+  (await next.turn).end();
+  (await last.turn).end();
+});
+
+Deno.test("LocalQueue reports a change 100 ms after the last one at the earliest", async () => {
+  const queue = new LocalQueue();
+  const first = queue.tryEnter("n")!;
+  const aborts = [new AbortController(), new AbortController()];
+  for (const { signal } of aborts) waiting(queue, signal);
+  const { reports, turn } = waiting(queue);
+  const startMs = performance.now();
+  aborts[0]!.abort();
+  await waitUntil("a change is reported", () => reports.length === 2);
+  aborts[1]!.abort();
+  await waitUntil("the next one is reported", () => reports.length === 3);
+  const tookMs = performance.now() - startMs;
+  assert(tookMs >= 99, `${tookMs} ms`);
+  assertEquals(reports, ["3 of 3", "2 of 2", "1 of 1"]);
+  first.end();
+  (await turn).end();
 });
 
 Deno.test("LocalQueue.enter() rejects with what onWait throws, at first or later, and others go on", async () => {

@@ -175,6 +175,7 @@ Deno.test("a bare value in the place of a name or of options gets a message that
         () => (locks as MemoryLock).request("a", 1_000 as unknown as object, () => {}),
         `${options}a number; the longest wait is { waitMs }; ${LIFETIME}`,
       ],
+      [() => acquire("a", null), `${options}null`],
       [() => acquire("a", "b"), `${options}a string; ${SEVERAL}`],
       [() => acquire("a", ["b"]), `${options}an array; ${SEVERAL}`],
       [() => acquire("a", signal), `${options}an AbortSignal; pass it as { signal }`],

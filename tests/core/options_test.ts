@@ -2,6 +2,7 @@
  * Constructors refuse unknown options, and no call ignores a mode that it does not have.
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { hintFor } from "../../core/contract/option_hints.ts";
 import { FileLock } from "../../file/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
@@ -56,6 +57,22 @@ Deno.test("an unknown option gets the name that was probably meant", () => {
   for (const [unknown, name] of meant) {
     const { message } = assertThrows(() => new RedisLock(CLIENT, { [unknown]: 5 }), TypeError);
     assert(message.endsWith(`did you mean '${name}'?`), message);
+  }
+});
+
+Deno.test("hintFor() takes a name for another one if a single letter is wrong, and it is not too short", () => {
+  const names = ["dir", "mode", "label"];
+  const meant: [unknown: string, name: string][] = [
+    ["modes", "mode"],
+    ["labe", "label"],
+    ["labol", "label"],
+    ["albel", "label"],
+  ];
+  for (const [unknown, name] of meant) {
+    assertEquals(hintFor(unknown, names), `did you mean '${name}'?`);
+  }
+  for (const unknown of ["dirs", "lbxel", "xabol"]) {
+    assertEquals(hintFor(unknown, names), "it has dir, mode, label");
   }
 });
 

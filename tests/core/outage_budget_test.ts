@@ -101,6 +101,15 @@ Deno.test("OutageBudget.settle() waits for an answer no longer than the rest of 
   await clock.pass(1);
   await second;
   assertEquals(clock.timers, 0);
+  budget.answered();
+  budget.beganAt(clock.now() - 950);
+  budget.beganAt(clock.now()); // the same outage
+  isOver = false;
+  budget.settle(new Promise(() => {})).catch(() => isOver = true);
+  await clock.pass(49);
+  assertEquals(isOver, false);
+  await clock.pass(1);
+  assertEquals([isOver, clock.timers], [true, 0]);
 });
 
 Deno.test("OutageBudget.settle() does not count time in which the event loop was blocked", async () => {
@@ -166,6 +175,11 @@ Deno.test("OutageBudget.ask() rejects with the signal's reason when it aborts", 
   const asked = budget.ask(() => new Promise(() => {}));
   controller.abort("no longer wanted");
   assertEquals(await asked.catch((reason) => reason), "no longer wanted");
+  let calls = 0;
+  const late = budget.ask(() => Promise.resolve(++calls));
+  assertEquals([await late.catch((reason) => reason), calls], ["no longer wanted", 0]);
+  const recovered = budget.recover(new ServiceError("retry"));
+  assertEquals(await recovered.catch((reason) => reason), "no longer wanted");
 });
 
 Deno.test("OutageBudget names the error of the connection when the failure says nothing itself", async () => {
@@ -292,6 +306,15 @@ Deno.test("OutageBudget counts no time in which others were answered, also when 
   await clock.pass(700);
   await failed;
   budget.check(); // 740 ms since the last answer to others
+
+  budget.answered();
+  const end = budget.timeAnswer(() => {});
+  end(false);
+  const { outageSinceMs } = budget;
+  await clock.pass(100);
+  client.lastAnswerMs = clock.now();
+  end(true); // once more, as when the caller has given up before
+  assertEquals([budget.outageSinceMs, clock.timers], [outageSinceMs, 0]);
 });
 
 Deno.test("OutageBudget.judge() and check() give up when the budget is used up, and not before", async () => {

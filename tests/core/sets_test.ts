@@ -3,9 +3,10 @@
  * `testing/conformance/sets.ts`.
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { setImmediate } from "node:timers";
 import { LimitedLease } from "../../core/sets/limited_lease.ts";
 import { leaseSetOf } from "../../core/sets/lease_set.ts";
-import type { Clock } from "../../core/time/clock.ts";
+import { abortable, type Clock } from "../../core/time/clock.ts";
 import { FileLock } from "../../file/mod.ts";
 import {
   acquireAll,
@@ -20,7 +21,8 @@ import {
   requestAll,
   tryAcquireAll,
 } from "../../mod.ts";
-import { FakeClock } from "../../testing/core/fake_clock.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
+import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 import { openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -64,6 +66,19 @@ Deno.test("acquireAll() and tryAcquireAll() reject bad entries and options befor
     }
   }
   assertEquals((await locks.query("a")).holderCount, 0);
+  const { capabilities } = locks;
+  const untouched = { capabilities } as Partial<DistributedLock> as DistributedLock;
+  const entry = "it must be a name or { name, mode, limit }, but it is";
+  const messages: [entries: unknown, message: string][] = [
+    [["a", "\ud800"], "well-formed Unicode"],
+    [["a", 7], `${entry} a number`],
+    [["a", null], `${entry} null`],
+  ];
+  for (const [entries, message] of messages) {
+    await assertRejects(() => acquireAll(untouched, entries as Names), TypeError, message);
+  }
+  const most = Array.from({ length: 64 }, (_, i) => `n${i}`);
+  assertEquals(await (await acquireAll(locks, most)).release(), true);
   // A mode that the strategy lacks is found before the first name is taken, too.
   await using files = new FileLock({ dir: "/nowhere" });
   const error = await assertRejects(
@@ -120,7 +135,10 @@ Deno.test("acquireAll() waits for waitMs in all, and says for which name and how
   assert(isLess, `${waits}: what is left is for the next name`);
   assert(performance.now() - startMs >= 99);
   assert(error.waitedMs >= 99, `${error.waitedMs} ms`);
+  assert(error.waitedMs <= performance.now() - startMs + 1, `${error.waitedMs} ms`);
   assertEquals([error.lockName, error.holderLabel], ["b", "other"]);
+  await assertRejects(() => acquireAll(asked, ["b"], { waitMs: 0 }), LockTimeoutError);
+  assertEquals(waits.at(-1), 0);
   assertEquals(await tryAcquireAll(locks, ["b", "a"], { waitMs: 0 }), null);
   assertEquals((await locks.query("a")).holderCount, 0);
 });
@@ -180,12 +198,15 @@ Deno.test("maxHoldMs of a set ends all its leases together, counted from the las
 Deno.test("LimitedLease reads the clock, shows no owner id, and leaves no timer after its release", async () => {
   await using locks = new MemoryLock();
   const clock = new FakeClock();
-  const lease = new LimitedLease(await locks.acquire("n"), clock.now() + 50, clock);
+  const inner = await locks.acquire("n");
+  const listeners = countListeners(inner.signal);
+  const lease = new LimitedLease(inner, clock.now() + 50, clock);
   const { name, mode, fencingToken } = lease;
   assertEquals([name, mode, fencingToken, lease.remainingMs], ["n", "exclusive", 1n, 50]);
   assert(!JSON.stringify(lease).includes(lease.ownerId));
   await lease.renew();
   assertEquals([await lease.release(), await lease.release()], [true, false]);
+  assertEquals(listeners(), 0);
   await clock.pass(100);
   assertEquals(lease.remainingMs, 0);
   assertEquals(clock.timers, 0);
@@ -328,6 +349,46 @@ Deno.test("acquireAll() that times out rejects with the refusal of a release: on
   await assertRejects(() => acquireAll(locks, ["a", "c"], { waitMs: 20 }), LockTimeoutError);
 });
 
+Deno.test("LeaseSet.throwIfLost() names a lease that was released, but rather one that was lost", async () => {
+  await using locks = new MemoryLock();
+  const set = await acquireAll(locks, ["a", "b"]);
+  await set.leases.get("a")!.release();
+  assertThrows(() => set.throwIfLost(), LockError, 'lock "a": it was released');
+  await locks.request("b", { steal: true }, () => {});
+  assertEquals(assertThrows(() => set.throwIfLost(), LeaseLostError).lockName, "b");
+});
+
+Deno.test("requestAll() never runs its callback when a lease is lost in the moment before", async () => {
+  await using locks = new MemoryLock();
+  const lost = AbortSignal.abort(new LeaseLostError("a", "stolen"));
+  let reads = 0;
+  const get = () => ++reads > 1 ? lost : NEVER; // held when acquireAll() has looked
+  const lease = Object.defineProperty(refusing("a", []), "signal", { get });
+  const asked = wrapped(locks, () => Promise.resolve(lease));
+  const call = requestAll(asked, ["a"], () => assert(false, "it ran"));
+  assertEquals((await assertRejects(() => call, LeaseLostError)).reason, "stolen");
+});
+
+Deno.test("acquireAll() leaves no listener at its signal, and awaits no release when that has aborted", async () => {
+  await using locks = new MemoryLock();
+  const abort = new AbortController();
+  const { signal } = abort;
+  const listeners = countListeners(signal);
+  await (await acquireAll(locks, ["a", "b"], { signal })).release();
+  assertEquals(listeners(), 0);
+  const never = new Promise<never>(() => {});
+  const asked = wrapped(locks, async (name, options) => {
+    if (name === "b") return await abortable(never, options!.signal!);
+    return { ...refusing(name, []), signal: NEVER, release: () => never };
+  });
+  const call = acquireAll(asked, ["a", "b"], { signal });
+  await settle();
+  abort.abort(new Error("enough"));
+  const later = new Promise<string>((resolve) => setImmediate(() => resolve("it waits")));
+  await assertRejects(() => Promise.race([call, later]), Error, "enough");
+  await later;
+});
+
 Deno.test("LimitedLease ends its lease before a timer has run, whatever is asked first", async () => {
   const uses: ((lease: LimitedLease) => unknown)[] = [
     (lease) => assert(lease.signal.aborted),
@@ -349,10 +410,12 @@ Deno.test("LimitedLease ends its lease before a timer has run, whatever is asked
 Deno.test("LimitedLease ends a lease of a user's own lock by one release, and is lost", async () => {
   const clock = new FakeClock();
   const renewal = Promise.withResolvers<void>();
+  const inner = new AbortController().signal;
+  const listeners = countListeners(inner);
   let releases = 0;
   const own = {
     ...{ name: "n", ownerId: "me", mode: "exclusive", fencingToken: 1n },
-    ...{ signal: NEVER, remainingMs: Infinity, isHeld: true, throwIfLost: () => {} },
+    ...{ signal: inner, remainingMs: Infinity, isHeld: true, throwIfLost: () => {} },
     renew: () => renewal.promise,
     release: () => Promise.resolve(++releases === 1),
   } as Partial<Lease> as Lease;
@@ -361,6 +424,7 @@ Deno.test("LimitedLease ends a lease of a user's own lock by one release, and is
   const renewed = lease.renew();
   await clock.pass(50);
   assertEquals([signal.reason?.reason, lease.remainingMs, releases], ["max-hold", 0, 1]);
+  assertEquals(listeners(), 0);
   const loss = assertThrows(() => lease.throwIfLost(), LeaseLostError);
   assert(loss === signal.reason && releases === 1);
   renewal.reject(new LockError("it was released"));
@@ -374,17 +438,23 @@ Deno.test("acquireAll() without autoRenew renews what it has while it waits for 
     const endMs = performance.now() + 10;
     await waitUntil("some time has passed", () => performance.now() > endMs);
   };
-  for (const autoRenew of [false, true]) {
+  for (const autoRenew of [false, true, undefined]) {
     let renewals = 0;
+    const isRenewed = autoRenew === false;
     const renew = () => Promise.resolve(void renewals++);
     const asked = wrapped(locks, async (name) => {
-      if (name === "b" && autoRenew) await someTime();
-      else if (name === "b") await waitUntil("the first is renewed", () => renewals > 1);
-      return { ...refusing(name, []), signal: NEVER, remainingMs: 0, renew };
+      if (name === "b" && !isRenewed) await someTime();
+      else if (name === "b") {
+        // No condition: it must be renewed by now. Its timer is due before this one, however late both are.
+        await new Promise((resolve) => setTimeout(resolve, 15));
+        assert(renewals > 0, "when half of its time is over");
+        await waitUntil("the first is renewed again", () => renewals > 1);
+      }
+      return { ...refusing(name, []), signal: NEVER, remainingMs: 20, renew };
     });
     await acquireAll(asked, ["a", "b"], { autoRenew });
     const before = renewals;
     await someTime();
-    assertEquals([renewals - before, before > 0], [0, !autoRenew]);
+    assertEquals([renewals - before, before > 0], [0, isRenewed]);
   }
 });

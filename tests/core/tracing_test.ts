@@ -1,5 +1,6 @@
 /** The channels, where strategies do not matter. What each strategy publishes is in the conformance suite. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { RUN_CALL, type Runnable } from "../../core/contract/channels.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
@@ -8,6 +9,7 @@ import {
   CHANNELS,
   type HoldEvent,
   LockSetupError,
+  type LockSnapshot,
   LockTimeoutError,
   MemoryLock,
 } from "../../mod.ts";
@@ -54,6 +56,7 @@ Deno.test("a call is traced, with the time until then, if somebody listens to an
       calls.push({ ...call as AcquireEvent });
     };
     subscribe(channel, listener);
+    const startMs = performance.now();
     await assertRejects(() => locks.acquire("n", { waitMs: 1 }), LockTimeoutError);
     let sinceMs = Infinity;
     const waiting = locks.acquire("n", { onWait: () => void (sinceMs = performance.now()) });
@@ -65,6 +68,7 @@ Deno.test("a call is traced, with the time until then, if somebody listens to an
     unsubscribe(channel, listener);
     assert(calls.length > 0, channel);
     const { waitedMs } = calls.at(-1)!;
+    assert(waitedMs <= performance.now() - startMs, `${channel}: ${waitedMs} ms`);
     if (channel.endsWith(":start")) assertEquals(waitedMs, 0);
     if (/grant|asyncEnd/.test(channel)) assert(waitedMs >= 5, `${channel}: ${waitedMs} ms`);
   }
@@ -136,4 +140,58 @@ Deno.test("a call that may wait publishes its wait once, and one that tries once
   await (await second).release();
   const waits = events.of("wait").slice(before);
   assertEquals(waits.map(({ position, waiters }) => [position, waiters]), [[1, 1], [2, 2]]);
+});
+
+Deno.test("calls that wait for one lock read its holder once, if they still wait then, and tell of it if they wait on", async () => {
+  await using locks = new MemoryLock();
+  const held = [await locks.acquire("n"), await locks.acquire("m")];
+  const asked: string[] = [];
+  const answer = Promise.withResolvers<LockSnapshot>();
+  locks.query = (name) => {
+    asked.push(name);
+    return answer.promise;
+  };
+  const onWait = () => {};
+  subscribe(CHANNELS.wait, onWait);
+  const untold = locks.acquire("m"); // nobody wants to know its holder
+  unsubscribe(CHANNELS.wait, onWait);
+  using events = traceEvents();
+  const abort = new AbortController();
+  const left = locks.acquire("m", { signal: abort.signal });
+  const calls = [locks.acquire("n"), locks.acquire("n")];
+  await waitUntil("all wait", () => events.of("wait").length === 3);
+  abort.abort(new Error("enough"));
+  await assertRejects(() => left, Error, "enough");
+  // No condition: the others must not ask. Their timers are due before this one, however late all are.
+  await new Promise((resolve) => setTimeout(resolve, 101));
+  assertEquals(asked, ["n"]);
+  await held[0]!.release();
+  const first = await calls[0]!;
+  answer.resolve({
+    name: "n",
+    holders: [{ mode: "exclusive" }],
+    holderCount: 1,
+    waiters: [],
+    waiterCount: 1,
+  });
+  await waitUntil("the holder is told", () => events.of("blocked").length > 0);
+  assertEquals(events.of("blocked").length, 1, "only the second call still waits");
+  await first.release();
+  await (await calls[1]!).release();
+  await held[1]!.release();
+  await (await untold).release();
+});
+
+Deno.test("a traced lease is renewed outside of the call in which its timer was set", async () => {
+  using _events = traceEvents();
+  const call = new AsyncLocalStorage<string>();
+  const seen: unknown[] = [];
+  const { clock } = openLease({}, {
+    renew: () => {
+      seen.push(call.getStore());
+      return new Promise(() => {});
+    },
+  });
+  await call.run("a call", () => clock.pass(990));
+  assertEquals(seen, [undefined]);
 });
