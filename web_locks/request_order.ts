@@ -3,10 +3,11 @@
  * a browser. Answers of a network come as they come: the grant of a waiter can overtake the answer to another
  * request, and a first request for a name can take longer than the next one for another.
  *
- * So a grant waits for the answers to all requests that are under way when it comes. Then those that did not
- * have to wait begin in the order of their calls, and the others after them: a waiter's grant follows from a
- * release, which came after the requests. And a release waits until the requests for its name that were made
- * before it are answered, so that it comes after them on the service, too.
+ * So a grant waits for the answers to all requests that were made before it, and that of a waiter also to those
+ * that were made since. Then those that did not have to wait begin in the order of their calls, and the others
+ * after them: a waiter's grant follows from a release, which came after the requests. And a release waits until
+ * the requests for its name that were made before it are answered, so that it comes after them on the service,
+ * too.
  *
  * @module
  */
@@ -54,8 +55,9 @@ export class RequestOrder {
       },
       granted: () => {
         forget();
-        const rank = hasWaited ? AFTER_OTHERS + number : number;
-        const begun = this.#all.answered(this.#last, rank, MAX_DELAY_MS);
+        const begun = hasWaited
+          ? this.#all.answered(this.#last, AFTER_OTHERS + number, MAX_DELAY_MS)
+          : this.#all.answered(number, number, MAX_DELAY_MS);
         settle();
         return begun;
       },
@@ -106,10 +108,12 @@ class Unanswered {
 
   /** Resolves when the requests up to a number are answered, or after a time in ms. */
   answered(upTo: number, rank: number, longestMs = Infinity): Promise<void> {
-    if (this.#waits.length === 0 && this.#oldest() > upTo) return Promise.resolve();
+    // In as many steps as a wait that ends now, so that neither overtakes the other.
+    if (this.#waits.length === 0 && this.#oldest() > upTo) return Promise.resolve().then(() => {});
     const { promise, resolve: end } = Promise.withResolvers<void>();
     const wait = { upTo, rank, end };
-    this.#waits.push(wait);
+    // Grants need not come in the order of `upTo`.
+    this.#waits.splice(this.#waits.findLastIndex((other) => other.upTo <= upTo) + 1, 0, wait);
     const timer = longestMs === Infinity ? undefined : setTimeout(() => {
       this.#waits.splice(this.#waits.indexOf(wait), 1);
       end();
@@ -120,8 +124,8 @@ class Unanswered {
 
   /** Ends the waits that are over. */
   settle(): void {
+    const oldest = this.#oldest(); // also if nothing waits: it forgets what is answered
     if (this.#waits.length === 0) return;
-    const oldest = this.#oldest();
     const open = this.#waits.findIndex(({ upTo }) => upTo >= oldest);
     const over = this.#waits.splice(0, open === -1 ? this.#waits.length : open);
     over.sort((a, b) => a.rank - b.rank);

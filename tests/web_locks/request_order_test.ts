@@ -129,3 +129,21 @@ Deno.test("webLocks(): a request with ifAvailable that gets null begins in the o
   await Promise.all(all);
   assertEquals(begun, ["late true", "a false", "b true"]);
 });
+
+Deno.test("RequestOrder: a request that comes between two answers does not change their order", async () => {
+  const { order, begun, grant } = requests(2);
+  const second = grant(1);
+  const between = order.enter("later");
+  await Promise.all([second, grant(0)]);
+  assertEquals(begun, [0, 1]);
+  between.end();
+});
+
+Deno.test("RequestOrder: a grant that has nothing to wait for does not overtake one that has just ended its wait", async () => {
+  const { order, begun, at, grant } = requests(2);
+  const second = grant(1);
+  const third = order.enter("later");
+  at(0).waits(); // ends the wait of the second one
+  await Promise.all([second, third.granted().then(() => void begun.push(2))]);
+  assertEquals(begun, [1, 2]);
+});
