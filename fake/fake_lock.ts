@@ -29,7 +29,7 @@ import {
   type LockUnavailableError,
 } from "../core/contract/errors.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { checkName, duration, makeOwnerId, oneOf, readTable } from "../core/contract/options.ts";
+import { checkName, makeOwnerId, readTable } from "../core/contract/options.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { Calls } from "../core/lease/calls.ts";
 import type { Traced } from "../core/lease/tracing.ts";
@@ -38,6 +38,7 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { LocalQueue, termsOf, type Turn } from "../core/lease/local_queue.ts";
+import { ANSWER_WITHIN_MS } from "../core/time/bounded_wait.ts";
 import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { type FakeClock, onSuspension } from "./fake_clock.ts";
 import {
@@ -49,17 +50,14 @@ import {
   Faults,
 } from "./faults.ts";
 import {
+  DELAY,
   FAKE_LOCK_OPTIONS,
   type FakeHolder,
   type FakeHolderOptions,
   type FakeLockOptions,
   HOLDER_OPTIONS,
+  LOSS_REASON,
 } from "./options.ts";
-
-const REASON = oneOf<LeaseLostReason>(
-  ["expired", "stolen", "unreachable", "session-expired", "max-hold", "disposed"],
-);
-const DELAY = duration({ min: 0 });
 
 /** A lock that is held, as the service sees it. */
 interface Hold {
@@ -254,7 +252,7 @@ export class FakeLock implements DistributedLock {
    */
   loseLease(name: string, reason: LeaseLostReason, cause?: unknown): void {
     checkName(name);
-    REASON.check("the reason", reason);
+    LOSS_REASON.check("the reason", reason);
     const holds = [...this.#holds.get(name) ?? []]
       .filter(({ lease }) => lease !== null && !isOver(lease));
     if (holds.length === 0) {
@@ -350,9 +348,14 @@ export class FakeLock implements DistributedLock {
   }
 
   /** Sends a request of a call: resolves when the service executes it. */
-  async #send(request: FakeRequest, name: string, signal?: AbortSignal): Promise<void> {
+  async #send(
+    request: FakeRequest,
+    name: string,
+    signal?: AbortSignal,
+    withinMs = this.#unavailableAfterMs,
+  ): Promise<void> {
     signal?.throwIfAborted();
-    await this.#faults.pass(request, name, this.#unavailableAfterMs, signal);
+    await this.#faults.pass(request, name, Math.min(withinMs, this.#unavailableAfterMs), signal);
     signal?.throwIfAborted();
     this.#lifetime.ended.throwIfAborted();
   }
@@ -378,7 +381,8 @@ export class FakeLock implements DistributedLock {
     try {
       await this.#send("acquire", name, waiting.end.signal);
       this.#lifetime.ended.throwIfAborted();
-      const [terms, label] = [termsOf(options), this.#labelOf(options)];
+      const { label = this.#lifetime.label } = options;
+      const terms = termsOf(options);
       await this.#queue.enter(name, { terms, signal: waiting.end.signal, label, onWait, onTurn });
     } finally {
       this.#waiting.delete(waiting);
@@ -387,9 +391,13 @@ export class FakeLock implements DistributedLock {
     return await this.#handOut(name, lease, signal);
   }
 
-  async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {
+  async #tryOnce(
+    name: string,
+    options: AcquireOptions & Traced,
+    withinMs: number,
+  ): Promise<Lease | null> {
     const sent = instant(this.#clock);
-    await this.#send("acquire", name, options.signal);
+    await this.#send("acquire", name, options.signal, withinMs);
     const turn = this.#queue.tryEnter(name, termsOf(options));
     if (turn !== null) {
       return await this.#handOut(name, this.#open(name, turn, options, sent), options.signal);
@@ -399,7 +407,7 @@ export class FakeLock implements DistributedLock {
   }
 
   async #look(name: string): Promise<LockSnapshot> {
-    await this.#send("query", name);
+    await this.#send("query", name, undefined, ANSWER_WITHIN_MS);
     return this.#describe(name, 0);
   }
 
@@ -436,10 +444,6 @@ export class FakeLock implements DistributedLock {
       if (fault.strikes("acquire", name)) end.abort(failure(kind, name, fault.reason));
     }
     return fault;
-  }
-
-  #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
-    return label;
   }
 
   // The service.
@@ -507,7 +511,7 @@ export class FakeLock implements DistributedLock {
     sent: Instant,
   ): ManagedLease | null {
     const ttlMs = this.#ttlMs;
-    const label = this.#labelOf(options);
+    const { label = this.#lifetime.label } = options;
     const mode = modeOf(options);
     const hold = this.#hold({ name, turn, mode, label }, ttlMs);
     const actions: LeaseActions = {
@@ -569,9 +573,7 @@ export class FakeLock implements DistributedLock {
   }
 
   #describe(name: string, maxWaiters: number): LockSnapshot {
-    const holds = [...this.#holds.get(name) ?? []].toSorted((one, other) =>
-      one.endMs - other.endMs
-    );
+    const holds = [...this.#holds.get(name) ?? []].toSorted((a, b) => a.endMs - b.endMs);
     return {
       name,
       holders: holds.slice(0, MAX_HOLDERS).map(({ mode, label, fencingToken, endMs }) => ({

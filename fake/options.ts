@@ -4,6 +4,7 @@
  * @module
  */
 import type { LockMode, RenewalLate } from "../core/contract/distributed_lock.ts";
+import type { LeaseLostReason } from "../core/contract/errors.ts";
 import {
   badValue,
   callback,
@@ -104,3 +105,10 @@ function checkClock(what: string, value: unknown): void {
   if (value instanceof FakeClock) return;
   throw new TypeError(badValue(what, "a FakeClock", describe(value)));
 }
+
+/** The reason of `loseLease()`. */
+export const LOSS_REASON = oneOf<LeaseLostReason>(
+  ["expired", "stolen", "unreachable", "session-expired", "max-hold", "disposed"],
+);
+/** How late answers are. */
+export const DELAY = duration({ min: 0 });
