@@ -325,8 +325,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
           `Cannot acquire lock ${JSON.stringify(this.#terms.name)}: the call has left it`,
           this.#terms.name,
         );
-      default:
-        return; // "searching"
+      default: // "searching": it asks again
     }
   }
 
@@ -386,7 +385,6 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
       this.#throwIfEnded();
       this.#budget.judge(error);
     }
-    this.#throwIfEnded();
     this.#budget.answered();
   }
 

@@ -287,8 +287,8 @@ export class RedisLock implements AttachableLock, ListableLock {
       const lease = await call.run();
       if (lease !== null) return lease;
       await pause(this.#timer, RETRY_MS, signal);
-      signal.throwIfAborted();
     }
+    signal.throwIfAborted();
     throw new LockError(
       `Cannot steal lock ${JSON.stringify(name)}: ` +
         `its holder changed during each of ${MAX_STEALS} attempts; try again, or wait for the lock`,

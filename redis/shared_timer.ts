@@ -49,7 +49,6 @@ export class SharedTimer implements Clock {
   close(): void {
     this.#isClosed = true;
     this.#timer?.();
-    this.#timer = null;
     for (;;) {
       const { first } = this.#deadlines;
       if (first === undefined) return;

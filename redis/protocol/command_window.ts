@@ -200,7 +200,6 @@ export class CommandWindow {
 
   /** The value of `#waitedMs` if the current step ended at this moment. */
   #waitedUntil(nowMs: number): number {
-    if (this.#cancelTimer === null) return this.#waitedMs;
     return this.#waitedMs + Math.min(nowMs - this.#stepStartMs, this.#stepMs);
   }
 

@@ -3,7 +3,11 @@
  * that were closed while it reconnected.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { denoRedis } from "../../redis/clients/deno_redis.ts";
+import {
+  denoRedis,
+  type DenoRedisConnection,
+  type DenoRedisEvent,
+} from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
@@ -281,4 +285,132 @@ Deno.test("denoRedis() rejects the commands when its factory throws, and calls i
   assertEquals(await client.send("PING", [], ""), "PONG");
   assertEquals(client.connectionError, undefined);
   await client.close!();
+});
+
+/** A connection whose replies, messages and events come from the test. */
+function fakeConnection() {
+  const events = new EventTarget();
+  const log: string[] = [];
+  const flushes: PromiseWithResolvers<unknown[]>[] = [];
+  let next = Promise.withResolvers<string | null>();
+  const connection: DenoRedisConnection = {
+    pipeline: () => ({
+      sendCommand: () => Promise.resolve(),
+      flush() {
+        const flush = Promise.withResolvers<unknown[]>();
+        flushes.push(flush);
+        return flush.promise;
+      },
+    }),
+    subscribe(channel) {
+      log.push(`subscribe ${channel}`);
+      return Promise.resolve({
+        async *receive() {
+          for (let message = await next.promise; message !== null; message = await next.promise) {
+            next = Promise.withResolvers<string | null>();
+            yield { message };
+          }
+        },
+      });
+    },
+    close() {
+      log.push("close");
+      next.resolve(null);
+    },
+    addEventListener: (event, listener) =>
+      events.addEventListener(event, (told) => listener(told as CustomEvent)),
+  };
+  const emit = (event: DenoRedisEvent, detail?: unknown) =>
+    void events.dispatchEvent(new CustomEvent(event, { detail }));
+  const tell = async (message: string | null) => {
+    next.resolve(message);
+    await settle();
+  };
+  return { connection, emit, flushes, log, tell };
+}
+
+Deno.test("denoRedis() subscribes until its connection ends, tells of each reconnect, and closes a connection that comes too late", async () => {
+  const [ending, aborted, late] = [fakeConnection(), fakeConnection(), fakeConnection()];
+  const opening = Promise.withResolvers<DenoRedisConnection>();
+  const connections = [
+    Promise.resolve(ending.connection),
+    Promise.resolve(aborted.connection),
+    opening.promise,
+  ];
+  const client = denoRedis(() => connections.shift()!);
+  const subscribe = (log: string[]) => {
+    const abort = new AbortController();
+    const onMessage = (message: string) => void log.push(message);
+    const onSubscribed = () => void log.push("subscribed");
+    return { abort, ended: client.subscribe!("c", onMessage, onSubscribed, abort.signal) };
+  };
+
+  const first = subscribe(ending.log);
+  await settle();
+  await ending.tell("hello");
+  ending.emit("ready");
+  assertEquals(ending.log.splice(0), ["subscribe c", "subscribed", "hello", "subscribed"]);
+  await ending.tell(null);
+  await within("it ends", first.ended);
+  assertEquals(ending.log, ["close"]);
+
+  const second = subscribe(aborted.log);
+  await settle();
+  second.abort.abort();
+  await within("it ends", second.ended);
+  assertEquals(aborted.log.slice(0, 3), ["subscribe c", "subscribed", "close"]);
+
+  const third = subscribe(late.log);
+  third.abort.abort(new Error("no longer wanted"));
+  opening.resolve(late.connection);
+  await assertRejects(() => within("it ends", third.ended), Error, "no longer wanted");
+  assertEquals(late.log, ["close"]);
+});
+
+Deno.test("denoRedis() rejects commands by the last error of their connection when it drops it, and counts each connection", async () => {
+  const fakes: ReturnType<typeof fakeConnection>[] = [];
+  const client = denoRedis(() => {
+    const fake = fakeConnection();
+    fakes.push(fake);
+    return Promise.resolve(fake.connection);
+  });
+  const epochs = [client.epoch];
+  const send = async () => {
+    const reply = client.send("PING", [], "").catch((error) => error);
+    await settle();
+    epochs.push(client.epoch);
+    return { fake: fakes.at(-1)!, reply };
+  };
+  const reset = () => {
+    client.reset!();
+    epochs.push(client.epoch);
+  };
+
+  const silent = await send();
+  reset();
+  assertEquals((await silent.reply as { code?: unknown }).code, "ETIMEDOUT");
+  const failed = await send();
+  const refused = new Error("refused");
+  failed.fake.emit("error", { error: refused });
+  assertEquals(client.connectionError, refused);
+  reset();
+  assert(await failed.reply === refused);
+  const last = await send();
+  failed.fake.emit("error", { error: new Error("of an earlier connection") });
+  assertEquals(client.connectionError, refused);
+  for (const event of ["connect", "ready", "reconnecting", "close", "end"] as const) {
+    last.fake.emit(event);
+    epochs.push(client.epoch);
+  }
+  assertEquals(new Set(epochs).size, epochs.length);
+  const others = ["GET", "SET"].map((command) => client.send(command, [], "").catch((e) => e));
+  last.fake.flushes[0]!.resolve(["PONG"]);
+  assertEquals([await last.reply, client.connectionError], ["PONG", undefined]);
+  await settle();
+  last.fake.flushes[1]!.resolve([new Error("-NOPERM no right"), new Error("another text")]);
+  const messages = (await Promise.all(others)).map((error) => (error as Error).message);
+  assertEquals(messages, ["NOPERM no right", "another text"]);
+  for (const { fake } of [silent, failed]) fake.flushes[0]!.resolve([]);
+  await client.close!();
+  assertEquals(fakes.map(({ log }) => log.includes("close")), [true, true, true]);
 });

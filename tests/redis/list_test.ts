@@ -2,8 +2,8 @@
  * `RedisLock.list()`: which keys it takes for locks, what it needs, and what it costs the server.
  */
 import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
-import { LockSetupError } from "../../mod.ts";
-import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { LockSetupError, LockUnavailableError } from "../../mod.ts";
+import { type RedisClient, RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { type Bystander, delayText, startBystander } from "../../testing/load/bystander.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
@@ -75,6 +75,31 @@ Deno.test("RedisLock.list() needs +scan and nothing else does; without a prefix 
   const unsupported = assertThrows(() => bare.locks.list(), DOMException);
   assertEquals(unsupported.name, "NotSupportedError");
   assert(/keyPrefix/.test(unsupported.message));
+});
+
+Deno.test("RedisLock.list() repeats a SCAN that fails until Redis is unavailable, and sends none after its disposal", async () => {
+  const parts: (readonly [cursor: string, keys: string[]] | null)[] = [];
+  let scans = 0;
+  const client: RedisClient = {
+    send() {
+      scans++;
+      const part = parts.shift() ?? null;
+      return part === null ? Promise.reject(new Error("lost")) : Promise.resolve(part);
+    },
+    epoch: 1,
+    cluster: false,
+  };
+  const locks = new RedisLock(client, { unavailableAfterMs: scaled(200), disposeTimeoutMs: 0 });
+  parts.push(null, ["5", ["lock:a"]], ["0", ["lock:b"]]);
+  assertEquals([await collect(locks.list()), scans], [["a", "b"], 3]);
+  await assertRejects(() => collect(locks.list()), LockUnavailableError);
+  parts.push(["5", ["lock:a"]]);
+  const names = locks.list()[Symbol.asyncIterator]();
+  assertEquals((await names.next()).value, "a");
+  const before = scans;
+  await locks[Symbol.asyncDispose]();
+  await assertRejects(() => names.next(), DOMException, "disposed");
+  assertEquals(scans, before);
 });
 
 const skip = await redisClusterSkip();

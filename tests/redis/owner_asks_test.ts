@@ -363,3 +363,31 @@ Deno.test("RedisLock keeps no memory of calls with an owner id that fail while a
   const bytes = Number(text);
   assert(bytes < 1_500, `${bytes} bytes each`); // also fails if that is not a number
 });
+
+for (
+  const [what, options, keeps] of [
+    ["makes its owner id itself", {}, false],
+    ["has an owner id", OWNER, false],
+    ["outlives a disposal", { outlivesDisposal: true }, false],
+    ["outlives a disposal under an owner id", { ...OWNER, outlivesDisposal: true }, true],
+  ] as const
+) {
+  Deno.test(`RedisLock ${keeps ? "keeps" : "frees"} the lock of an aborted call that ${what}, when its ask is answered`, async () => {
+    const client = new ScriptedClient();
+    await using lock = new RedisLock(client, { disposeTimeoutMs: 0 });
+    const abort = new AbortController();
+    const call = () => lock.acquire("n", { ...options, signal: abort.signal });
+    const rejected = assertRejects(call, DOMException);
+    await settle();
+    const ask = client.take("n");
+    abort.abort();
+    await rejected;
+    await settle();
+    assertEquals(client.count("n"), 0, "its ask is not answered");
+    ask.answer(granted(1));
+    await settle();
+    const { script, args } = client.unanswered[0]!;
+    assertEquals([script, args.includes(KEEP)], ["leave", keeps]);
+    await client.denyAll();
+  });
+}

@@ -2,9 +2,15 @@
  * A call learns from its own ask why it is refused or waits. `query()` lists a bounded number of waiters.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { WaitInfo } from "../../mod.ts";
+import type { LockHolder, WaitInfo } from "../../mod.ts";
+import { makeOwnerId } from "../../core/contract/options.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { ownerValue } from "../../redis/protocol/keys.ts";
+import { HELD } from "../../redis/protocol/wire.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { play, type Stage, TTL_MS } from "../../testing/redis/race_stage.ts";
+import { ScriptedClient } from "../../testing/redis/scripted_client.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 /** Makes `count` calls of `other` wait behind a lease of its own. */
@@ -122,3 +128,28 @@ Deno.test("RedisLock.query() costs the server a bounded number of commands", () 
     await lock.query("n");
     assert(await reads() - before < 20, `${await reads() - before} commands`);
   }));
+
+Deno.test("RedisLock.query() shows the token of a holder of this library only, if it is not lost, and the time of one that has a TTL", async () => {
+  const client = new ScriptedClient();
+  await using lock = new RedisLock(client, { disposeTimeoutMs: 0 });
+  const mode = "exclusive";
+  const ours = ownerValue("job-7");
+  const labelled = ownerValue(makeOwnerId("billing"));
+  const rows: [value: string, leftMs: number, token: string, holder: LockHolder][] = [
+    [ours, 5, "1", { mode, fencingToken: 1n, remainingMs: 5 }],
+    [ours, 0, "0", { mode, remainingMs: 0 }],
+    [labelled, 5, "2", { mode, label: "billing", fencingToken: 2n, remainingMs: 5 }],
+    ["of another library", -1, "1", { mode }],
+  ];
+  for (const [value, leftMs, token, holder] of rows) {
+    const query = lock.query("n");
+    await settle();
+    client.take("n").answer([value, "", leftMs, token, 0, []]);
+    assertEquals((await query).holders, [holder]);
+  }
+  const infos: WaitInfo[] = [];
+  const taking = lock.tryAcquire("n", { onWait: (info) => void infos.push(info) });
+  await settle();
+  client.take("n").answer([HELD, Date.now(), 0, 3]);
+  assertEquals([await taking, infos], [null, [{ waiters: 3, remainingMs: 0 }]]);
+});

@@ -1,11 +1,17 @@
-/** What the adapter of ioredis makes of its clients' events, and which node of a cluster it uses. */
+/**
+ * What the adapter of ioredis makes of its clients' events, which node of a cluster it uses, how it
+ * subscribes and how it writes.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { EventEmitter } from "node:events";
+import process from "node:process";
 import {
   ioredis,
   type IoredisClient,
   type IoredisCluster,
 } from "../../../redis/clients/ioredis.ts";
+import { within } from "../../../testing/conformance/bounds.ts";
+import { settle } from "../../../testing/core/fake_clock.ts";
 
 type Listener = (error?: unknown) => void;
 
@@ -113,4 +119,104 @@ Deno.test("ioredis() connects a client again only if a failover has ended it, an
     adapt(fake("ready", { options })).warning !== undefined
   );
   assertEquals(told, [false, false, false, true]);
+});
+
+type Settings = Parameters<IoredisClient["duplicate"]>[0];
+
+/** A client, and a subscriber of it that connects and subscribes when the test says so. */
+function subscribing(options: object = {}) {
+  const events = new EventEmitter();
+  const log: string[] = [];
+  const given: Settings[] = [];
+  const [connected, subscribed] = [1, 2].map(() => Promise.withResolvers<void>());
+  const subscriber = {
+    status: "wait",
+    connect: () => connected!.promise,
+    subscribe(channel: string) {
+      log.push(`subscribe ${channel}`);
+      return subscribed!.promise;
+    },
+    on: (event: string, listener: (...args: string[]) => void) => events.on(event, listener),
+    disconnect: () => void log.push("disconnect"),
+  };
+  const client = fake("ready", {
+    options,
+    duplicate(settings: Settings) {
+      given.push(settings);
+      return subscriber;
+    },
+  });
+  const abort = new AbortController();
+  const ended = ioredis(client as unknown as IoredisClient).subscribe!(
+    "c",
+    (message) => void log.push(message),
+    () => void log.push("subscribed"),
+    abort.signal,
+  );
+  ended.catch(() => {}); // it is awaited later
+  const succeed = async () => {
+    connected!.resolve();
+    await settle();
+    subscriber.status = "ready";
+    subscribed!.resolve();
+    await settle();
+  };
+  const end = () => {
+    subscriber.status = "end";
+    events.emit("end");
+  };
+  return { abort, connected: connected!, end, ended, events, given, log, succeed };
+}
+
+Deno.test("ioredis() subscribes on a connection of its own that is not made again, and closes it when it is aborted or fails", async () => {
+  for (const failoverDetector of [false, true]) {
+    const { end, ended, events, given, log, succeed } = subscribing({ failoverDetector });
+    const { retryStrategy, sentinelRetryStrategy, ...settings } = given[0]!;
+    assertEquals(settings, { lazyConnect: true, keepAlive: 30_000 });
+    assertEquals([retryStrategy(), sentinelRetryStrategy()], [null, null]);
+    assertEquals(log, []);
+    await succeed();
+    events.emit("error", new Error("of the connection"));
+    events.emit("message", "c", "hello");
+    assertEquals(log.splice(0), ["subscribe c", "subscribed", "hello"]);
+    end();
+    await within("it ends", ended);
+    assertEquals(log, failoverDetector ? ["disconnect"] : [], "the detector's own connections");
+  }
+  const { abort, end, ended, log, succeed } = subscribing();
+  await succeed();
+  log.length = 0;
+  abort.abort();
+  assertEquals(log, ["disconnect"]);
+  end();
+  await within("it ends", ended);
+  assertEquals(log, ["disconnect"]);
+  const failing = subscribing();
+  failing.connected.reject(new Error("refused"));
+  await assertRejects(() => failing.ended, Error, "refused");
+  assertEquals(failing.log, ["disconnect"]);
+});
+
+Deno.test("ioredis() writes the first command of a turn at once, and those behind it in batches of 2, 4, 8 and 16", async () => {
+  const log: string[] = [];
+  const client = fake("ready", {
+    call() {
+      log.push("command");
+      return Promise.resolve("OK");
+    },
+    stream: { cork: () => void log.push("cork"), uncork: () => void log.push("uncork") },
+  });
+  const { send } = ioredis(client as unknown as IoredisClient);
+  const turn = async (commands: number) => {
+    for (let i = 0; i < commands; i++) send("PING", [], "");
+    await new Promise<void>((resolve) => process.nextTick(resolve));
+    return log.splice(0);
+  };
+  const batch = (size: number) => {
+    return ["cork", ...Array.from({ length: size }, () => "command"), "uncork"];
+  };
+  assertEquals(await turn(1), ["command"]);
+  assertEquals(await turn(2), ["command", ...batch(1)]);
+  assertEquals(await turn(48), ["command", ...[2, 4, 8, 16, 16, 1].flatMap(batch)]);
+  assertEquals(await turn(3), ["command", ...batch(2)]);
 });
