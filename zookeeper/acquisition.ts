@@ -110,7 +110,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   /** The lease; `null` before and after. */
   #lease: ManagedLease | null = null;
   #cancelFirstWatch: (() => void) | null = null;
-  /** The delete that is under way or has succeeded; `null` before it, and after a failure or a refusal. */
+  /** The delete that is under way or was answered; `null` before it, and after one without an answer. */
   #releasing: Promise<ReleaseAnswer> | null = null;
 
   constructor(context: CallContext, terms: AcquisitionTerms) {
@@ -377,7 +377,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     if (!isFirst && !await this.#reconnected()) return { state: "unknown", cause: undefined };
     const answer = await this.#delete(znode);
     // Once our znode is deleted, nothing is sent again, even if the answer came after the first attempt was over.
-    if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
+    if (answer.state === "unknown") this.#releasing = null;
     return answer;
   }
 

@@ -50,7 +50,6 @@ export class IdleLocks {
 
   async deleteAll(timeoutMs: number): Promise<void> {
     const all = [...this.#releasedMs.keys()];
-    this.#releasedMs.clear();
     if (all.length === 0 || this.#sessions.isFailing) return;
     await settledWithin(this.#engine.clock, this.#delete(all), timeoutMs);
   }

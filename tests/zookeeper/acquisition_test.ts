@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import {
   LeaseLostError,
   LockSetupError,
@@ -215,6 +215,7 @@ Deno.test("Acquisition lists the queue again on another connection", async () =>
   await holder.release();
   await call.lease;
   assertEquals(b.transport.log.at(-1), "children");
+  assertEquals(call.infos, [{ position: 1, waiters: 1 }], "the holder has no position");
 });
 
 Deno.test("Acquisition starts over if its znode is deleted before or after the one ahead", async () => {
@@ -285,6 +286,7 @@ Deno.test("Acquisition does not wait for a znode that is deleted before it is wa
   const holder = a.call();
   await holder.lease;
   await b.call({ onWait: () => tree.delete(holder.path) }).lease;
+  assertEquals(b.transport.log, ["create", "children", "get", "get"]);
 });
 
 Deno.test("Acquisition starts over if its znode is not listed", async () => {
@@ -1067,7 +1069,10 @@ Deno.test("Acquisition that waits in line rejects in an outage together with tho
   }
   await a.pass(5_000);
   assertEquals(reasons.length, 300);
-  assert(reasons.every((error) => error instanceof LockUnavailableError));
+  for (const error of reasons) {
+    assertInstanceOf(error, LockUnavailableError);
+    assert(error.message.endsWith("it has not answered in time for 5000 ms"), error.message);
+  }
   assertEquals(a.transport.created.length, 128);
 });
 
@@ -1114,4 +1119,148 @@ Deno.test("Acquisition watches its znode also when the first read of it is not a
   await b.pass(100);
   assertEquals(b.transport.created.length, 2);
   await call.giveUp();
+});
+
+Deno.test("Acquisition pauses between the heartbeats that must prove its session before it is granted the lock", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await settle();
+  const never = Promise.withResolvers<void>();
+  b.transport.answers = (request) => request === "get" ? never.promise : undefined;
+  // No sign of life is answered meanwhile: a heartbeat proves the session from its beginning on only.
+  await b.pass(8_000);
+  // A quarter of the timeout after the first heartbeat, that one is the sign of life.
+  const log = await b.sent(async () => {
+    await holder.release();
+    await b.pass(2_500);
+  });
+  assertEquals(log, Array.from({ length: 6 }, () => "set"));
+  assert(call.granted);
+});
+
+Deno.test("Acquisition opens no lease if the event of its znode's delete follows the read of its token", async () => {
+  const tree = newTree();
+  tree.create(`${PARENT}/config`); // Beside it, the token must be read.
+  const [a] = await open(tree, 1);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => request === "get" ? answered.promise : undefined;
+  const call = a.call();
+  await settle();
+  assertEquals(a.transport.log, ["create", "children", "get"]);
+  tree.delete(call.path);
+  answered.resolve();
+  await settle();
+  assertEquals(call.granted, false);
+  await a.pass(100);
+  assertEquals((await call.lease)!.fencingToken, tree.get(a.transport.created[1]!).czxid);
+});
+
+Deno.test("Acquisition searches for no znode when its create was not sent", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  a.transport.become("suspended");
+  const call = a.call();
+  await settle();
+  a.transport.become("connected");
+  await a.pass(100);
+  await call.lease;
+  assertEquals(a.transport.log, ["create", "children", "create", "children"]);
+});
+
+Deno.test("Acquisition counts a new outage when it is told that the lock's znode is missing", async () => {
+  const tree = new FakeTree();
+  tree.create("/locks");
+  const [a] = await open(tree, 1);
+  a.transport.become("suspended");
+  const call = a.call();
+  await a.pass(4_000);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => {
+    return request.startsWith("createPersistent") ? answered.promise : undefined;
+  };
+  a.transport.become("connected");
+  await a.pass(4_000);
+  assertEquals(a.transport.log.at(-1), "createPersistent /locks/n");
+  answered.resolve();
+  await a.pass(100);
+  await call.lease;
+});
+
+Deno.test("Acquisition creates the lock's znode again that is deleted while a create is not answered", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  let lost = 1;
+  a.transport.answers = (request) => {
+    if (request !== "create" || lost-- <= 0) return;
+    for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
+    tree.delete(PARENT);
+    throw refusal("CONNECTION_LOSS");
+  };
+  await a.call().lease;
+  assertEquals(queueOf(tree).length, 1);
+});
+
+Deno.test("Acquisition repeats the delete of an unanswered create's znode that is not answered either", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => request === "create" ? answered.promise : undefined;
+  const call = a.call();
+  await call.giveUp();
+  // Not executed.
+  a.transport.deletesAfter = Promise.reject(refusal("CONNECTION_LOSS"));
+  a.transport.deletesAfter.catch(() => {});
+  answered.reject(refusal("CONNECTION_LOSS"));
+  await settle();
+  assertEquals([queueOf(tree).length, a.transport.log.at(-1)], [1, "delete"]);
+  a.transport.deletesAfter = null;
+  await a.pass(100);
+  assertEquals(queueOf(tree), []);
+});
+
+Deno.test("Acquisition deletes the znode of a lost session once, also if the next session is opened at a second try", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call();
+  await settle();
+  b.isReachable = false;
+  (await b.sessions.current()).lose();
+  await b.pass(100);
+  b.isReachable = true;
+  b.transport.become("expired"); // No server has accepted the session yet.
+  await b.pass(1_000);
+  assertEquals(b.transport.log.filter((request) => request === "delete"), ["delete"]);
+  assertEquals(queueOf(tree).length, 2);
+  await call.giveUp();
+});
+
+Deno.test("Acquisition of tryAcquire() gets the lock when an earlier tryAcquire() leaves before it is watched", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const earlier = a.call({ isTry: true });
+  await earlier.lease;
+  b.transport.answers = (request) => {
+    if (request === "children" && tree.znodes.has(earlier.path)) tree.delete(earlier.path);
+  };
+  assert(await b.call({ isTry: true }).lease !== null);
+});
+
+Deno.test("Acquisition of tryAcquire() waits for 100 ms in all, however often it lists the queue", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call({ isTry: true }).lease;
+  const call = b.call({ isTry: true });
+  await settle();
+  await b.clock.pass(60);
+  b.transport.become("connected"); // It lists the queue again.
+  await settle();
+  assertEquals([call.infos, b.clock.held], [[], 1], "it still waits");
+  await b.clock.pass(41);
+  await settle();
+  assertEquals([call.infos.length, b.clock.held], [1, 0]);
+  assertEquals(await call.lease, null);
 });

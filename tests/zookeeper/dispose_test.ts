@@ -14,6 +14,7 @@ import {
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LockUnavailableError } from "../../mod.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { clientsOf, NOTHING, nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { operations } from "../../testing/zookeeper/wire.ts";
@@ -127,6 +128,25 @@ Deno.test("ZooKeeperLock is disposed of at once in an outage when it has no sess
   const call = locks.acquire("n", { waitMs: 0 });
   await assertRejects(() => call, LockUnavailableError);
   await within("disposal", locks[Symbol.asyncDispose](), CONDITION_BOUND_MS / 2);
+});
+
+Deno.test("ZooKeeperLock ends its session at the server when an outage ends during its disposal", async () => {
+  await using proxy = startProxy(server);
+  const servers = countedServers(proxy);
+  const locks = new ZooKeeperLock(servers.list, {
+    disposeTimeoutMs: CONDITION_BOUND_MS,
+    rootPath: newRoot(),
+    sessionTimeoutMs: LONG_SESSION_MS,
+  });
+  await locks.query("n"); // opens the session
+  await proxy.refuse(true);
+  proxy.cutAll();
+  await servers.triedAgain();
+  const disposed = locks[Symbol.asyncDispose]();
+  await proxy.refuse(false);
+  await within("disposal", disposed);
+  // Sooner than by the session timeout.
+  await nothingLeft(server, scaled(10_000));
 });
 
 function releaseWhenLost(lease: Lease): void {

@@ -49,7 +49,7 @@ Deno.test("ZooKeeperLock does not show the credentials in an error about them", 
 
 Deno.test("readSettings() puts the chroot before the root path, and derives the request timeout", () => {
   const settings = readSettings("a:1/app", readOptions({}), WARNINGS);
-  assertEquals(settings.rootPath, "/app/holdfast/locks");
+  assertEquals([settings.rootPath, settings.sessionTimeoutMs], ["/app/holdfast/locks", 10_000]);
   assertEquals(requestLimitMs(settings, 4_000), 1_000);
   assertEquals(requestLimitMs(settings, 60_000), 2_500);
   const given = readOptions({ requestTimeoutMs: 77 });

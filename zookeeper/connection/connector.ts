@@ -174,7 +174,7 @@ export class Connector {
 
   async #endRound(): Promise<void> {
     const { now } = this.#failed;
-    if (!this.#hasConnected && now.length > 0 && new ConnectError(now).isSetup) {
+    if (!this.#hasConnected && new ConnectError(now).isSetup) {
       this.stop();
       return this.#listener.onUnusable();
     }

@@ -76,7 +76,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   /** When the unanswered pings of the current connection were sent. They are answered in this order. */
   #pinged: Instant[] = [];
   #dropError: unknown;
-  #isDestroyed = false;
   #onConnected: (() => void) | undefined;
   #onClosed: (() => void) | undefined;
 
@@ -129,29 +128,25 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   }
 
   async close(timeoutMs: number): Promise<void> {
-    if (timeoutMs > 0) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, timeoutMs);
-      this.#onClosed = resolve;
-      // Without a connection, the request to close the session cannot be sent.
-      this.#onConnected = () => {
-        this.state = "closed";
-        this.#client.close();
-      };
-      if (this.state === "connected") this.#onConnected();
-      else if (this.state !== "suspended") resolve();
-      await promise;
-      clearTimeout(timer);
-    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, timeoutMs);
+    this.#onClosed = resolve;
+    // Without a connection, the request to close the session cannot be sent.
+    this.#onConnected = () => {
+      this.state = "closed";
+      this.#client.close();
+    };
+    if (this.state === "connected") this.#onConnected();
+    else if (this.state !== "suspended") resolve();
+    await promise;
+    clearTimeout(timer);
     this.destroy();
   }
 
   destroy(): void {
-    if (this.#isDestroyed) return;
     // Not now: the caller may be deep in a recursion, and a socket that is destroyed where the stack is
     // used up never closes. The stack is empty then.
     queueMicrotask(() => this.#free());
-    this.#isDestroyed = true;
     this.state = "closed";
   }
 
@@ -284,7 +279,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     this.#connector.stop();
     this.#manager.socket?.destroy();
     this.requests.failAll(sessionClosed());
-    this.watches.clear();
     this.#listener?.onStateChange("closed");
   }
 

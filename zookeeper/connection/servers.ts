@@ -12,7 +12,7 @@ import type { ServerAddress, TransportOptions } from "./transport.ts";
 import { checkPath } from "./znode_names.ts";
 
 const DEFAULT_PORT = 2181;
-export const MAX_ADDRESSES = 8;
+const MAX_ADDRESSES = 8;
 
 /** The servers: a connect string, or a function that returns one and is called again at each connect. */
 export type ConnectSource = string | (() => string | Promise<string>);

@@ -63,12 +63,7 @@ export class Watches {
   /** Removes all watches, because their connection is lost, and notifies each watcher of a change. */
   drop(): void {
     const notified = [...this.#watches.values()].flatMap(({ watchers }) => [...watchers]);
-    this.clear();
-    for (const watcher of notified) watcher.onWatchEvent("changed");
-  }
-
-  clear(): void {
-    for (const { watchers } of this.#watches.values()) watchers.clear();
     this.#watches.clear();
+    for (const watcher of notified) watcher.onWatchEvent("changed");
   }
 }

@@ -78,7 +78,7 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
     const sequence = sequenceOf(name);
     if (sequence !== null) entries.push({ name, sequence });
   }
-  return entries.sort((a, b) => a.sequence - b.sequence || (a.name < b.name ? -1 : 1));
+  return entries.sort((a, b) => a.sequence - b.sequence);
 }
 
 /**

@@ -151,7 +151,7 @@ export class Waiter implements QueueWaiter, Watcher {
     const { view, epoch } = ahead;
     const { session } = this.#znode;
     const entries = ahead.entries.slice(0, -1);
-    if (entries.length > 0 && entries.length * LISTED_PER_READ > (view?.size ?? 0)) return null;
+    if (entries.length * LISTED_PER_READ > (view?.size ?? 0)) return null;
     const exist = await Promise.all(entries.map((entry) => this.#exists(entry)));
     if (this.#znode.watchState !== "set" || session.epoch !== epoch) return null;
     return { ...ahead, entries: entries.filter((_, i) => exist[i]) };
@@ -199,7 +199,6 @@ export class Waiter implements QueueWaiter, Watcher {
       return await abortable(change, this.#budget.signal);
     } finally {
       session.unlisten(this);
-      this.#znode.listener = null;
       if (this.#predecessor !== null) {
         session.watches.remove(`${queue.path}/${this.#predecessor.name}`, this);
       }

@@ -443,12 +443,13 @@ export class Session implements TransportListener {
 
   /** Ends the session when nothing has arrived for its timeout: answers to pings arrive three times in that time. */
   #limitSilence(): void {
-    const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
-    this.#setLimit(() => {
-      if (!isSilent()) return this.#limitSilence();
-      // One more turn of the event loop: if that was blocked, the socket may hold an answer.
-      this.#setLimit(() => isSilent() ? this.lose() : this.#limitSilence(), 0);
-    }, this.timeoutMs - this.#transport.silentMs);
+    const check = () => {
+      if (this.#transport.silentMs >= this.timeoutMs) this.lose();
+      else this.#limitSilence();
+    };
+    // One more turn of the event loop: if that was blocked, the socket may hold an answer.
+    const onTimer = () => this.#setLimit(check, 0);
+    this.#setLimit(onTimer, this.timeoutMs - this.#transport.silentMs);
   }
 
   #setLimit(onTimer: () => void, delayMs: number): void {
@@ -489,8 +490,6 @@ export class Session implements TransportListener {
     this.#cancelCheck?.();
     this.#end = isExpired ? "expired" : "unknown";
     this.#reconnection?.reject(sessionOver());
-    this.#reconnection?.promise.catch(() => {}); // Its waiters may all have given up.
-    this.#reconnection = null;
   }
 }
 

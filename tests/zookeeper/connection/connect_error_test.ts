@@ -122,6 +122,28 @@ const CASES: readonly Case[] = [
       false,
     ],
   ),
+  [{ phase: "session", answer: bytes("-ERR\r\n") }, /it answered "-ERR"\). That is Redis/, true],
+  [
+    { phase: "session", error: new ProtocolError("6 bytes", bytes("\x16\x03\x03\0\x02\x01")) },
+    /it speaks TLS\). Set 'tls'/,
+    true,
+  ],
+  [
+    { phase: "session", isLate: true, answer: bytes("\x16 bytes\n") },
+    /: it answered "bytes"\). Is it a ZooKeeper server/,
+    false,
+  ],
+  // A code of the system's that does not begin with an E, as those of bad certificates.
+  [
+    { phase: "connect", tls: "anonymous", error: withCode("UNKNOWN") },
+    /UNKNOWN\). Is the server running/,
+    false,
+  ],
+  [
+    { phase: "session", tls: "none", error: withCode("UNKNOWN") },
+    /UNKNOWN\). Is it a ZooKeeper server/,
+    false,
+  ],
   [
     { phase: "session", tls: "none", error: new ProtocolError("A reply has 5 bytes") },
     /cannot be read\). A reply has 5 bytes/,

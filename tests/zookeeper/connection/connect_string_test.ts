@@ -3,6 +3,7 @@ import { parseConnectString } from "../../../zookeeper/connection/servers.ts";
 
 Deno.test("parseConnectString() returns the servers and the chroot", () => {
   assertEquals(parseConnectString("a"), { servers: [{ host: "a", port: 2181 }], chroot: "" });
+  assertEquals(parseConnectString("a:65535").servers, [{ host: "a", port: 65_535 }]);
   assertEquals(parseConnectString("a:1, b:2/x/y"), {
     servers: [{ host: "a", port: 1 }, { host: "b", port: 2 }],
     chroot: "/x/y",

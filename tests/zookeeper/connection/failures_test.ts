@@ -5,6 +5,7 @@ import {
   refusalOf,
   ZooKeeperError,
 } from "../../../zookeeper/connection/failures.ts";
+import { ProtocolError } from "../../../zookeeper/connection/wire.ts";
 
 const REFUSED = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const FAILED: FailedAttempt = {
@@ -40,6 +41,12 @@ Deno.test("classifyFailure() returns refused, but no refusal of the server, when
 Deno.test("classifyFailure() names the socket's error when a connection was lost", () => {
   const { reason } = classifyFailure(new ZooKeeperError("TIMEOUT", "", { cause: REFUSED }));
   assertEquals(reason, "the connection was lost (ECONNREFUSED). Is the server running?");
+});
+
+Deno.test("classifyFailure() says why an answer could not be read", () => {
+  const cause = new ProtocolError("A reply has only 5 bytes");
+  const { reason } = classifyFailure(new ZooKeeperError("CONNECTION_LOSS", "", { cause }));
+  assertEquals(reason, "its answer cannot be read. A reply has only 5 bytes");
 });
 
 Deno.test("classifyFailure() names the code when the socket reported no error", () => {
@@ -79,13 +86,14 @@ Deno.test("classifyFailure() returns retry for a refusal that may pass, which do
 
 Deno.test("classifyFailure() returns restart when the caller must start over", () => {
   for (const code of ["SESSION_OVER", "OWN_ZNODE_GONE"] as const) {
-    const { kind, endsOutage } = classifyFailure(new ZooKeeperError(code, ""));
-    assertEquals({ kind, endsOutage }, { kind: "restart", endsOutage: false });
+    const { kind, endsOutage, isVague } = classifyFailure(new ZooKeeperError(code, ""));
+    assertEquals([kind, endsOutage, isVague], ["restart", false, true]);
   }
 });
 
 Deno.test("classifyFailure() returns foreign for an error that is not ZooKeeper's", () => {
-  assertEquals(classifyFailure(new Error("a bug")).kind, "foreign");
+  const { kind, endsOutage } = classifyFailure(new Error("a bug"));
+  assertEquals([kind, endsOutage], ["foreign", false]);
 });
 
 Deno.test("refusalOf() knows the codes of the servers that it treats in different ways", () => {

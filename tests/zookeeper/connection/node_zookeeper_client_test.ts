@@ -4,8 +4,11 @@
  * @module
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import type { Instant } from "../../../core/time/clock.ts";
 import { startProxy } from "../../../testing/servers/proxy.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
+import { scaled } from "../../../testing/time.ts";
+import { settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
 import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
 import {
   childrenReply,
@@ -15,8 +18,10 @@ import {
   type ScriptedRequest,
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
+import { operations } from "../../../testing/zookeeper/wire.ts";
 import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
-import type { ZooKeeperTransport } from "../../../zookeeper/connection/transport.ts";
+import type { ServerAddress, ZooKeeperTransport } from "../../../zookeeper/connection/transport.ts";
+import { ProtocolError } from "../../../zookeeper/connection/wire.ts";
 
 /** So many requests are sent without waiting for an answer. */
 const REQUESTS = 250;
@@ -241,4 +246,64 @@ Deno.test("The transport tells the next server the last transaction that it know
   const call = transport.delete("/b");
   transport.destroy();
   assertEquals((await assertRejects(() => call, ZooKeeperError)).code, "SESSION_OVER");
+  const late = await assertRejects(() => transport.delete("/b"), ZooKeeperError);
+  assertEquals(late.code, "SESSION_OVER");
+});
+
+Deno.test("The transport tells when a ping was sent that is answered, and when its connection began", async () => {
+  const pings = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let sessions = 0;
+  let lostMs = Infinity;
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const session = sessions++;
+    await pings[session]?.promise;
+    if (session === 0) {
+      lostMs = performance.now();
+      return; // This ping is not answered.
+    }
+    await send(reply(-2));
+    while (await next() !== null);
+  }, scaled(900)); // The client sends a ping after a third of it.
+  await using proxy = startProxy({ hostname: "127.0.0.1", port: server.port });
+  proxy.onRequest = operations((operation) => {
+    if (operation === "ping") pings[sessions - 1]?.resolve();
+  });
+  using transport = await openTransport(proxy.port);
+  const { promise: answered, resolve } = Promise.withResolvers<Instant>();
+  transport.setListener({ onStateChange: () => {}, onPing: resolve });
+  const sent = await answered;
+  const { requestedAt } = transport;
+  assert(lostMs < requestedAt.nowMs, "it is on the second connection");
+  assert(requestedAt.nowMs < sent.nowMs, "the ping of the first connection was not answered");
+});
+
+Deno.test("The transport says why it has dropped a connection that was of use, until it is back", async () => {
+  await using server = startScriptedServer(async ({ id, next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      const { xid } = request;
+      await send(id === 1 && xid > 1 ? frame(reply(xid).slice(4), -1) : reply(xid));
+    }
+  });
+  using transport = await openTransport(server.port);
+  await transport.delete("/a");
+  const error = await assertRejects(() => transport.delete("/a"), ZooKeeperError);
+  assertEquals(error.code, "CONNECTION_LOSS");
+  assertInstanceOf(error.cause, ProtocolError);
+  await waitUntil("the client is back", () => transport.epoch === 2);
+  assertEquals(transport.connectError, undefined);
+  await transport.delete("/a");
+});
+
+Deno.test("The transport does not connect any more when it is destroyed while its servers are listed", async () => {
+  await using server = startScriptedServer(async ({ next }) => void await next());
+  const listed = Promise.withResolvers<readonly ServerAddress[]>();
+  using transport = await openTransport(server.port, {
+    until: "connecting",
+    listServers: () => listed.promise,
+  });
+  transport.destroy();
+  await Promise.resolve(); // The attempts end a microtask later.
+  listed.resolve([{ host: "127.0.0.1", port: server.port }]);
+  await settle(); // The test runner would report the timer of an attempt.
+  assertEquals(server.accepted, 0);
 });

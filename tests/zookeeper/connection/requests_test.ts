@@ -272,3 +272,59 @@ Deno.test("The transport notices that the answers stop also on the connection af
   }
   await transport.delete("/a");
 });
+
+Deno.test("The transport sends another request for each answer while 256 are without one", async () => {
+  let read = 0;
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const unanswered: number[] = [];
+    for (let request; (request = await next()) !== null;) {
+      read++;
+      unanswered.push(request.xid);
+      if (unanswered.length === 256) await send(reply(unanswered.shift()!));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LONG_BOUND_MS });
+  const calls = Array.from({ length: 300 }, () => transport.delete("/a"));
+  await waitUntil("all are sent", () => read === calls.length, CONDITION_BOUND_MS);
+  transport.destroy();
+  await Promise.allSettled(calls);
+});
+
+Deno.test("The transport does not send requests later that have failed while they waited", async () => {
+  let sessions = 0; // not connections: a stalled client makes one to ask who the server is
+  let read = 0;
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const isFirst = ++sessions === 1;
+    for (let i = 0; !isFirst || i < 256; i++) {
+      const request = await next();
+      if (request === null) return;
+      if (isFirst) continue;
+      read++;
+      await send(reply(request.xid));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LONG_BOUND_MS });
+  const send = () => Array.from({ length: 300 }, () => transport.delete("/a"));
+  const lost = await Promise.allSettled(send());
+  assert(lost.every(({ status }) => status === "rejected"));
+  await waitUntil("the client is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
+  await Promise.all(send());
+  assertEquals(read, 300);
+});
+
+Deno.test("The transport keeps its connection while it is idle, and notices after that when the answers stop", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const request = await next();
+    if (request === null) return;
+    await send(reply(request.xid));
+    while (await next() !== null);
+  });
+  const requestTimeoutMs = scaled(400);
+  using transport = await openTransport(server.port, { requestTimeoutMs });
+  await transport.delete("/a");
+  // No condition: nothing is to happen.
+  await pause(2 * requestTimeoutMs);
+  assertEquals([transport.state, transport.epoch], ["connected", 1]);
+  const error = await assertRejects(() => transport.delete("/a"), ZooKeeperError);
+  assertEquals(error.code, "TIMEOUT");
+});

@@ -430,3 +430,20 @@ Deno.test("Acquisition serves the next waiter before the delete of a tryAcquire(
   end.resolve();
   assertEquals(await released, true);
 });
+
+Deno.test("Acquisition needs no listing for a waiter directly behind a holder of its instance that has the other mode", async () => {
+  for (const modes of [["exclusive", "shared"], ["shared", "exclusive"]] as const) {
+    const tree = newTree();
+    const other = foreign(tree);
+    const instance = await FakeInstance.open(tree);
+    const holder = instance.call({ mode: modes[0], isSilent: true });
+    await settle();
+    const waiter = instance.call({ mode: modes[1], isSilent: true });
+    await settle();
+    assertEquals(await instance.sent(() => tree.delete(other)), []);
+    assertEquals([holder.granted, waiter.granted], [true, false]);
+    assertEquals(await instance.sent(() => holder.release()), ["delete"]);
+    assert(waiter.granted);
+    await waiter.release();
+  }
+});

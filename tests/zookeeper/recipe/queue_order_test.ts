@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import {
   entryPrefix,
   MAX_SEQUENCE,
@@ -25,6 +25,15 @@ Deno.test("entryPrefix() returns the prefix that Curator uses", () => {
   const guid = "8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11";
   assertEquals(entryPrefix(guid, "exclusive"), `_c_${guid}-lock-`);
   assertEquals(entryPrefix(guid, "shared"), `_c_${guid}-read-lock-`);
+});
+
+Deno.test("newGuid() returns a UUID of version 4, or of version 8 for a tryAcquire()", () => {
+  const [four, twelve] = ["[\\da-f]{4}", "[\\da-f]{12}"];
+  for (const [isTry, version] of [[false, 4], [true, 8]] as const) {
+    const third = `${version}[\\da-f]{3}`;
+    const uuid = new RegExp(`^${four}${four}-${four}-${third}-${four}-${twelve}$`);
+    assertMatch(newGuid(isTry), uuid);
+  }
 });
 
 Deno.test("sortedEntries() sorts by sequence number, whichever tool made the znodes", () => {
@@ -88,10 +97,12 @@ Deno.test("QueueView.positionOf() says that the order is not known at the end of
   const known = (children: string[], own: string) => positionOf(children, own)!.isOrderKnown;
   assert(known([ours(1), ours(2, "b")], ours(1)));
   assert(known([ours(MAX_SEQUENCE - 1)], ours(MAX_SEQUENCE - 1)));
+  assertEquals(MAX_SEQUENCE, 2_147_483_647, "the greatest number of a Java int");
   assert(!known([ours(MAX_SEQUENCE)], ours(MAX_SEQUENCE)));
   assert(!known([ours(-MAX_SEQUENCE - 1)], ours(-MAX_SEQUENCE - 1)));
   assert(!known([ours(-5)], ours(-5)));
   assert(!known([ours(7), ours(7, "b")], ours(7)));
+  assert(!known([ours(7, "b"), ours(7)], ours(7)));
   assert(!known([ours(7), kazoos(7)], ours(7)));
   assert(!known([ours(7), kazoos(7), ours(7, "0")], ours(7)));
 });
@@ -141,6 +152,7 @@ Deno.test("QueueView.blockersOf() returns them from the first entry on, and whet
   };
   assertEquals(names(ours(3)), [[1, 2], true]);
   assertEquals(names(ours(3), readers(2)), [[2], true]);
+  assertEquals(names(ours(3), readers(9)), [[1, 2], true], "the first entry has left");
   assertEquals(names(readers(4)), [[1, 3], false]);
   assertEquals(names(readers(4), ours(3)), [[3], true]);
   assertEquals(names(readers(5), ours(3)), [[3], false]);

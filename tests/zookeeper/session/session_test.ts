@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Instant, instant } from "../../../core/time/clock.ts";
 import { Session, type SessionLeases } from "../../../zookeeper/session/session.ts";
 import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
+import type { Request } from "../../../zookeeper/connection/wire.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,
@@ -17,13 +18,17 @@ function openSession() {
   const transport = new FakeTransport(tree);
   const extensions: { sent: Instant; validMs: number }[] = [];
   const losses: string[] = [];
+  const causes: unknown[] = [];
   const leases: SessionLeases = {
     clock,
     extendAll: (sent, validMs) => void extensions.push({ sent, validMs }),
-    loseAll: (reason) => void losses.push(reason),
+    loseAll(reason, cause) {
+      losses.push(reason);
+      causes.push(cause);
+    },
   };
   const session = new Session(transport, leases, SETTINGS);
-  return { clock, tree, transport, session, extensions, losses };
+  return { clock, tree, transport, session, extensions, losses, causes };
 }
 
 Deno.test("Session is valid for its timeout from its beginning when a write is answered", async () => {
@@ -301,6 +306,8 @@ Deno.test("Session is over when it expires, and loses its leases once", async ()
   transport.become("expired");
   assert(session.isOver && session.isDroppedByServer && transport.isDestroyed);
   session.lose();
+  await session.close(0);
+  assert(session.isDroppedByServer, "the server has said so");
   assertEquals(losses, ["session-expired"]);
   assert(changes > 0);
   session.unlisten(listener);
@@ -325,7 +332,8 @@ Deno.test("Session asks the server while it has listeners, if no sign of life wa
     await clock.pass(durationMs);
     return transport.log.slice(before);
   };
-  const { checkEveryMs } = session;
+  const { checkEveryMs, timeoutMs } = session;
+  assert(checkEveryMs < timeoutMs / 3, "sooner than the client package sends a ping");
   const listener = { onChange: () => {} };
   session.listen(listener);
   assertEquals(await asksIn(checkEveryMs - 1), []);
@@ -342,6 +350,8 @@ Deno.test("Session asks the server while it has listeners, if no sign of life wa
   assertEquals(await asksIn(checkEveryMs), ["get"]);
   session.unlisten(listener);
   assertEquals(await asksIn(checkEveryMs * 2), []);
+  session.listen(listener);
+  assertEquals(await asksIn(checkEveryMs), ["get"]);
 });
 
 Deno.test("Session is over when nothing has arrived from the server for the session timeout", async () => {
@@ -385,8 +395,9 @@ Deno.test("Session.children() has one listing of a znode under way and one queue
   for (const other of others) assertEquals((await other).names, ["late"]);
   assertEquals((await another).names, []);
   assertEquals(transport.log.length, 3);
-  await session.children("/locks/a");
-  assertEquals(transport.log.length, 4);
+  const alone = session.children("/locks/a");
+  assertEquals(transport.log.length, 4, "it is sent at once");
+  await alone;
 });
 
 Deno.test("Session.children() sends no third listing for a call that the answer to the first one causes", async () => {
@@ -412,9 +423,22 @@ Deno.test("Session.children() sends the queued listing also when the one under w
 });
 
 Deno.test("Session does not keep the process alive by its watch on the server, and ends it when closed", async () => {
-  const { clock, session } = openSession();
-  assertEquals(clock.held, 0);
+  const { clock, transport, session } = openSession();
+  for (let i = 0; i < 2; i++) session.listen({ onChange: () => {} });
+  // The limit of the server's silence, and one check for all listeners.
+  assertEquals([clock.timers, clock.held], [2, 0]);
   await session.close(1_000);
+  assertEquals(clock.timers, 0);
+  assert(session.isOver && !session.isDroppedByServer);
+  // The transport may connect once more, to close the session at the server.
+  transport.become("connected");
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Session sets no timer for a listener that comes after its end", async () => {
+  const { clock, session } = openSession();
+  await session.close(1_000);
+  session.listen({ onChange: () => {} });
   assertEquals(clock.timers, 0);
 });
 
@@ -453,4 +477,29 @@ Deno.test("Session knows when the server last answered or refused, and is proven
   await clock.pass(100);
   await assertRejects(() => session.sendHeartbeat(), ZooKeeperError);
   assertEquals(session.lastAnswerMs, answeredMs);
+});
+
+Deno.test("Session tells its leases why there was no connection, unless the server has ended it", () => {
+  for (const isExpired of [false, true]) {
+    const { transport, session, causes } = openSession();
+    const error = transport.connectError = new Error("no server listens");
+    if (isExpired) transport.become("expired");
+    else session.lose();
+    assertEquals(causes, [isExpired ? undefined : error]);
+  }
+});
+
+Deno.test("Session sends a heartbeat, and the create of its znode, before the requests that wait for their turn", async () => {
+  const { tree, transport, session } = openSession();
+  tree.create("/locks");
+  const urgent: number[] = [];
+  const { send } = transport.requests;
+  transport.requests.send = <T>(request: Request<T>, isUrgent?: boolean) => {
+    if (isUrgent) urgent.push(request.bytes.readInt32BE(8));
+    return send(request);
+  };
+  await session.makePath("/locks/n");
+  await session.sendHeartbeat();
+  const [create, set] = [1, 5]; // the types of these requests
+  assertEquals(urgent, [set, create]);
 });

@@ -147,6 +147,22 @@ Deno.test("Sessions.close() waits for a session that is being opened, for at mos
     else assertEquals(await codeOf(opening), "SESSION_OVER");
     assert(transports[0]!.isDestroyed);
     assertEquals(await codeOf(sessions.current()), "SESSION_OVER");
-    assertEquals(clock.timers, 0);
+    assertEquals([transports.length, clock.timers], [1, 0]);
   }
+});
+
+Deno.test("Sessions.admit() gives on the place of a call that aborts just before it is admitted", async () => {
+  const { sessions } = newSessions();
+  const { signal } = new AbortController();
+  for (let i = 0; i < 128; i++) assertEquals(sessions.admit(signal), null);
+  const leaving = new AbortController();
+  const turn = sessions.admit(leaving.signal)!;
+  leaving.abort(new Error("enough"));
+  sessions.entered();
+  await assertRejects(() => turn, Error, "enough");
+  assertEquals(sessions.admit(signal), null);
+  const next = sessions.admit(signal);
+  assert(next !== null, "128 are admitted");
+  sessions.entered();
+  await next;
 });
