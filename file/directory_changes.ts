@@ -57,7 +57,6 @@ export class Waiter {
       await promise;
       cancel();
       unwatchAbort(signal, listener);
-      this.#end = null;
     }
     this.#hasChanged = false;
   }
@@ -71,7 +70,8 @@ export class DirectoryChanges implements DirectoryListener {
   readonly #waiters = new Map<string, Waiter>();
   #watch: DirectoryWatch | null = null;
   #watchedId = "";
-  #checkAtMs = -Infinity;
+  /** Set when a watch begins. */
+  #checkAtMs = Infinity;
   #retryAtMs = -Infinity;
   #cancelLinger: Cancel | null = null;
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { constants } from "node:os";
-import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
+import { type LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 
 /** A reason why a lock cannot work as it is set up. Its message also says what to do. */
 export class SetupFailure extends Error {}
@@ -54,7 +54,6 @@ function remedyFor(code: string): string {
  * else a {@linkcode LockUnavailableError}.
  */
 export function toLockError(error: unknown, name: string, path?: string): LockError {
-  if (error instanceof LockError) return error;
   const why = error instanceof Error ? error.message : String(error);
   const remedy = remedyFor(codeOf(error) ?? "");
   const at = path === undefined ? "" : ` at ${JSON.stringify(path)}`;

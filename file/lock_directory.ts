@@ -115,7 +115,7 @@ export class LockDirectory {
    */
   async *names(what: string): AsyncGenerator<string> {
     try {
-      if (this.#find() === null) return;
+      this.#find(); // checks who may write there
       let count = 0;
       for (const file of await readdir(this.path)) {
         if (!LOCK_FILE.test(file)) continue;

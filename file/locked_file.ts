@@ -302,7 +302,7 @@ export function encodeRecord(record: Record, name?: string): Uint8Array {
     record.token.toString().padStart(20, "0"),
     record.held ? MARK.held : MARK.not,
     record.wanted ? MARK.wanted : MARK.not,
-    Math.min(record.streak, 99).toString().padStart(2, "0"),
+    record.streak.toString().padStart(2, "0"),
     record.lockerId,
     ascii(record.label),
   ];

@@ -55,15 +55,14 @@ export function checkTrusted(fs: FileSystem, dir: string): FileInfo {
  * the permission to read everything around it.
  */
 function checkAbove(fs: FileSystem, dir: string, isOurs: (info: FileInfo) => boolean): void {
-  checkEntry(fs, ROOT_DIR, isOurs);
   /** Without links, so that `..` leads to the directory above. */
   let reached = ROOT_DIR;
   let links = 0;
+  // The first name is empty: that of the root.
   const names = dirname(dir).split("/");
   for (let name = names.shift(); name !== undefined; name = names.shift()) {
     const path = join(reached, name);
-    const isEntry = name !== "" && name !== "." && name !== "..";
-    const target = isEntry ? checkEntry(fs, path, isOurs) : null;
+    const target = checkEntry(fs, path, isOurs);
     if (target === null) {
       reached = path;
       continue;
@@ -120,8 +119,7 @@ function ownership(fs: FileSystem, dir: string): (info: FileInfo) => boolean {
 function ownUid(fs: FileSystem, dir: string): number | null {
   try {
     return fs.uid();
-  } catch (error) {
-    if (!isForbidden(error)) throw error;
+  } catch {
     return ownerOfNewFile(fs, join(dir, `${crypto.randomUUID()}.owner`));
   }
 }

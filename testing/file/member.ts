@@ -98,6 +98,7 @@ async function keep({ dir }: MemberTask & { do: "keep" }): Promise<void> {
 /** Changes a directory and reports what is seen of it, also when there is too much to report. */
 async function watch({ dir }: MemberTask & { do: "watch" }): Promise<void> {
   const fs = chooseFileSystem();
+  const before = pipes();
   const notes = { list: [] as string[] };
   const running = fs.watch(dir, listenerOf(notes))!;
   const [a, b] = [`${dir}/a`, `${dir}/b`];
@@ -134,9 +135,22 @@ async function watch({ dir }: MemberTask & { do: "watch" }): Promise<void> {
   notes.list = [];
   closeSync(openSync(a, "w"));
   await waitUntil("another watch reports it", () => others.list.includes("a"));
-  const links = readdirSync("/proc/self/fd").map((name) => linkOf(`/proc/self/fd/${name}`));
-  const descriptors = links.filter((link) => link === "anon_inode:inotify").length;
-  say({ changes: { ...changes, ...notes.list.length > 0 && { late: notes.list } }, descriptors });
+  const descriptors = openLinks().filter((link) => link === "anon_inode:inotify").length;
+  say({
+    changes: { ...changes, ...notes.list.length > 0 && { late: notes.list } },
+    ...{ descriptors, pipes: pipes() - before },
+  });
+}
+
+function openLinks(): string[] {
+  return readdirSync("/proc/self/fd").map((name) => linkOf(`/proc/self/fd/${name}`));
+}
+
+/** How many pipes this process has only one end of. */
+function pipes(): number {
+  return openLinks().filter((link, i, all) =>
+    link.startsWith("pipe:") && all.indexOf(link) === i && all.lastIndexOf(link) === i
+  ).length;
 }
 
 function listenerOf(notes: { list: string[] }): DirectoryListener {

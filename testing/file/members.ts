@@ -36,6 +36,8 @@ export interface WatchReport {
   readonly changes: Readonly<Record<string, readonly string[]>>;
   /** How many descriptors of inotify the process has at its end. */
   readonly descriptors: number;
+  /** How many pipes it has one end of, more than at its begin. */
+  readonly pipes: number;
 }
 
 /** A running process. Disposal kills it. */

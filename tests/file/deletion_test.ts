@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Cleaner, deleteUnused } from "../../file/deletion.ts";
 import { hasExactId } from "../../file/regular_file.ts";
-import { lockPath } from "../../file/lock_directory.ts";
+import { lockPath, someLockFiles } from "../../file/lock_directory.ts";
 import { LockedFile, type LockFile, tryLock } from "../../file/locked_file.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
@@ -221,7 +221,86 @@ Deno.test("Cleaner deletes each file a second after its last release, also behin
   await clock.pass(1_000);
   assertEquals(filesIn(temp.dir), []);
   await cleaner.close(0);
+  cleaner.release(released(temp.dir, "after its end"));
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Cleaner deletes 32 files at a time, some ms after one another, and looks once a minute for what killed processes left", async () => {
+  await using temp = await temporary();
+  const clock = new FakeClock();
+  using _clock = withClock(clock);
+  for (const [afterMs, count] of [[59_999, 1], [60_000, 0]] as const) {
+    for (let i = 0; i < 32; i++) await age(released(temp.dir, `left:${i}`).path);
+    const cleaner = new Cleaner(fs);
+    const startMs = clock.now();
+    cleaner.release(released(temp.dir, "n")); // the sweep finds this one, too
+    await clock.pass(1_000);
+    await waitUntil("the first sweep is over", async () => {
+      await clock.pass(10);
+      return filesIn(temp.dir).length === 0;
+    });
+    for (let i = 0; i < 40; i++) cleaner.release(released(temp.dir, `n${i}`));
+    await clock.pass(1_000);
+    assertEquals(filesIn(temp.dir).length, 8);
+    await clock.pass(4);
+    assertEquals(filesIn(temp.dir).length, 8);
+    await clock.pass(1);
+    assertEquals(filesIn(temp.dir).length, 0);
+    const left = released(temp.dir, "left again");
+    await age(left.path);
+    await clock.pass(startMs + afterMs - clock.now());
+    cleaner.release(released(temp.dir, "n"));
+    await cleaner.close(1_000);
+    assertEquals(filesIn(temp.dir).length, count, `after ${afterMs} ms`);
+    await Deno.remove(left.path).catch(() => {});
+  }
+});
+
+Deno.test("Cleaner tries once a second while another process writes the tokens, also to delete what was left", async () => {
+  await using temp = await temporary();
+  const clock = new FakeClock();
+  using _clock = withClock(clock);
+  const path = `${temp.dir}/holdfast.tokens`;
+  await Deno.writeTextFile(path, "");
+  using writing = Deno.openSync(path, { read: true, write: true });
+  for (const isLeft of [false, true]) {
+    const file = released(temp.dir, "n");
+    if (isLeft) await age(file.path);
+    writing.lockSync(true);
+    using opens = countOpens(path);
+    const cleaner = new Cleaner(fs);
+    // One that is gone by then needs no token.
+    cleaner.release(isLeft ? { ...file, path: lockPath(temp.dir, "gone") } : file);
+    await clock.pass(1_000);
+    await waitUntil("it has tried", async () => {
+      await clock.pass(10);
+      return opens.count > 0;
+    });
+    const { count } = opens;
+    await clock.pass(5_000);
+    assertEquals(opens.count, count + 5, isLeft ? "left" : "released");
+    writing.unlockSync();
+    await clock.pass(1_000);
+    assertEquals(filesIn(temp.dir), []);
+    await cleaner.close(0);
+    assertEquals(clock.timers, 0);
+  }
+});
+
+Deno.test("someLockFiles() begins with any lock file of the directory, and lists nothing else", async () => {
+  await using temp = await temporary();
+  const paths = ["a", "b", "c", "d"].map((name) => lockPath(temp.dir, name)).toSorted();
+  for (const path of paths) await Deno.writeTextFile(path, "");
+  await Deno.writeTextFile(`${temp.dir}/other.lock`, "");
+  await Deno.mkdir(lockPath(temp.dir, "directory"));
+  const firsts = new Set<string>();
+  for (let i = 0; i < 100; i++) {
+    assertEquals((await someLockFiles(temp.dir, Infinity)).toSorted(), paths);
+    const [first, ...others] = await someLockFiles(temp.dir, 1);
+    assertEquals(others, []);
+    firsts.add(first!);
+  }
+  assertEquals([...firsts].toSorted(), paths);
 });
 
 Deno.test("Cleaner deletes what killed processes left also when the list comes late, when it has to try again, and at its end", async () => {
@@ -341,7 +420,7 @@ Deno.test("deleteUnused() deletes empty files, but no files of other programs", 
   const tokens = new TokenFile(fs, `${temp.dir}/holdfast.tokens`, 0o600);
   const paths = ["empty", "other"].map((name) => lockPath(temp.dir, name));
   await Deno.writeTextFile(paths[0]!, "");
-  await Deno.writeTextFile(paths[1]!, "text of another program");
+  await Deno.writeTextFile(paths[1]!, "x"); // by another program
   assertEquals(deleteUnused(fs, paths, tokens, () => false), []);
   assertEquals(tokens.read(), 0n, "an empty file has no token");
   assertEquals(filesIn(temp.dir).map((name) => `${temp.dir}/${name}`), [paths[1]]);

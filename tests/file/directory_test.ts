@@ -106,6 +106,39 @@ Deno.test("LockDirectory checks its directory once, and again when its mode has 
   }
 });
 
+Deno.test("LockDirectory checks another directory of the same user and mode at its path", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  const fs = chooseFileSystem();
+  let checks = 0;
+  const counting: FileSystem = { ...fs, realPath: (path) => (checks++, fs.realPath(path)) };
+  const directory = new LockDirectory(counting, { dir, sharedDir: false, keepFiles: true });
+  for (const expected of [1, 2]) {
+    await Deno.mkdir(dir, { mode: 0o700 });
+    for (let i = 0; i < 2; i++) assertEquals(directory.observe("n"), "free");
+    assertEquals(checks, expected);
+    await Deno.rename(dir, `${dir}-${expected}`);
+  }
+});
+
+Deno.test("LockDirectory is by default in the user's own runtime directory, else in the first temporary one that is set", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  const { uid } = fs.stat(temp.dir);
+  const pathFor = (user: number | null, env: Record<string, string>) => {
+    const system: FileSystem = { ...fs, uid: () => user, env: (name) => env[name] };
+    return new LockDirectory(system, { sharedDir: false, keepFiles: false }).path;
+  };
+  const [XDG_RUNTIME_DIR, TMPDIR] = [temp.dir, "/t"];
+  assertEquals(pathFor(uid, { XDG_RUNTIME_DIR, TMPDIR }), `${temp.dir}/holdfast`);
+  assertEquals(pathFor(uid! + 1, { XDG_RUNTIME_DIR, TMPDIR }), `/t/holdfast-${uid! + 1}`);
+  const missing = `${temp.dir}/missing`;
+  assertEquals(pathFor(7, { XDG_RUNTIME_DIR: missing, TMPDIR }), "/t/holdfast-7");
+  assertEquals(pathFor(7, { TMPDIR: "", TMP: "/u", TEMP: "/v" }), "/u/holdfast-7");
+  assertEquals(pathFor(null, { TEMP: "/v" }), "/v/holdfast");
+  assertEquals(pathFor(null, {}), "/tmp/holdfast");
+});
+
 asRoot("FileLock refuses a 'dir' that another user made, unless sharedDir allows it", async () => {
   await using temp = await temporary(0o1777);
   const dir = `${temp.dir}/locks`;
@@ -174,7 +207,8 @@ Deno.test("FileLock refuses a directory that others may write to, unless sharedD
   await Deno.mkdir(dir);
   for (const mode of [0o720, 0o702, 0o777, 0o1777]) {
     await Deno.chmod(dir, mode);
-    await assertRefused({ dir }, /can be written to by other users/);
+    const shown = (mode & 0o777).toString(8);
+    await assertRefused({ dir }, new RegExp(`written to by other users \\(mode ${shown}\\)`));
     await assertAccepted({ dir, sharedDir: true });
   }
   await Deno.chmod(dir, 0o755);
@@ -240,6 +274,29 @@ Deno.test("FileLock accepts directories above that this user, root or the owner 
   };
   for (const uid of [user, 0, hostRoot]) check(uid);
   assertThrows(() => check(other), Error, "belongs to another user (3000)");
+});
+
+Deno.test("FileLock refuses any directory when others may write to the root directory", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  const system: FileSystem = {
+    ...fs,
+    lstat: (path) => ({ ...fs.lstat(path), ...path === "/" && { mode: 0o777 } }),
+  };
+  assertThrows(() => checkTrusted(system, temp.dir), Error, 'other users may write to "/"');
+});
+
+Deno.test("FileLock checks where a link leads that Deno does not let it read", async () => {
+  await using temp = await temporary();
+  const [target, dir] = [`${temp.dir}/target`, `${temp.dir}/link/locks`];
+  await Deno.mkdir(`${target}/locks`, { recursive: true, mode: 0o700 });
+  await Deno.symlink(target, `${temp.dir}/link`);
+  const permissions = [`--allow-read=${dir},${target}`, `--allow-write=${dir},${target}`];
+  for (const [mode, result] of [[0o777, "LockSetupError"], [0o700, "granted"]] as const) {
+    await Deno.chmod(target, mode);
+    const outcome = await attempt({ options: { dir } }, { permissions });
+    assertEquals(outcome.result, result, outcome.message);
+  }
 });
 
 Deno.test("FileLock checks the directories above as far as Deno lets it read them", async () => {

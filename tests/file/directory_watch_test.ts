@@ -6,6 +6,7 @@ import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { denoFileSystem } from "../../file/system/deno.ts";
 import { type Inotify, type InotifyListener, watchBy } from "../../file/system/inotify.ts";
 import type { DirectoryListener, DirectoryWatch } from "../../file/system/port.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 import { watchable, withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -37,6 +38,7 @@ Deno.test({
   async fn() {
     await using temp = await temporary();
     await watchable(temp.dir);
+    Deno.mkdirSync(`${temp.dir}/below`);
     const notes = new Notes();
     const running = watch(temp.dir, notes)!;
     /** The system reports in order: what it has not reported before a mark, it does not report. */
@@ -52,6 +54,7 @@ Deno.test({
     };
     const file = Deno.openSync(`${temp.dir}/a`, { read: true, write: true, createNew: true });
     file.writeSync(new Uint8Array(1));
+    Deno.writeTextFileSync(`${temp.dir}/below/inner`, "");
     await seen([], "mark-1");
     file.close();
     await seen(["a"], "mark-2");
@@ -86,6 +89,35 @@ Deno.test({
     }
     await waitUntil("it reports the gap", () => notes.list.includes("any"));
     running.close();
+  },
+});
+
+Deno.test({
+  name: `FileSystem.watch() lets a process end, and tells if the runtime gives it up${note}`,
+  ignore: !isLinux,
+  async fn() {
+    const { watchFs } = Deno;
+    try {
+      for (const isBroken of [false, true]) {
+        const calls: string[] = [];
+        const watcher = {
+          next() {
+            calls.push("next");
+            if (isBroken) return Promise.reject(new Error("made by a test"));
+            return Promise.resolve({ done: true, value: undefined });
+          },
+          unref: () => void calls.push("unref"),
+          close: () => void calls.push("close"),
+        };
+        Deno.watchFs = () => watcher as unknown as Deno.FsWatcher;
+        const notes = new Notes();
+        watch("/locks", notes);
+        await settle();
+        assertEquals([calls, notes.list], [["next", "unref", "close"], ["end"]]);
+      }
+    } finally {
+      Deno.watchFs = watchFs;
+    }
   },
 });
 
@@ -128,7 +160,8 @@ function eventsOf(...events: readonly (readonly [mask: number, name: string])[])
 }
 
 Deno.test("watchBy() reports the events of inotify until its end, and closes what it has opened, once", () => {
-  const [closed, deleted, overflow] = [0x8, 0x200, 0x4000];
+  const [closed, deleted] = [0x8, 0x200];
+  const [moved, overflow, ignored] = [0x800, 0x4000, 0x8000];
   const opened: InotifyListener[] = [];
   let closes = 0;
   const inotify = (watch: number): Inotify => ({
@@ -144,11 +177,14 @@ Deno.test("watchBy() reports the events of inotify until its end, and closes wha
   const running: DirectoryWatch = watchBy(inotify(1), "/locks", notes)!;
   opened[1]!.onEvents(eventsOf([closed, "a"], [overflow, ""], [deleted, "bcd"]));
   assertEquals(notes.list, ["a", "any", "bcd"]);
+  notes.list.length = 0;
+  opened[1]!.onEvents(eventsOf([moved, ""], [ignored, ""], [closed, "a"]));
+  assertEquals(notes.list, ["any", "any", "a"]);
   opened[1]!.onEnd();
   opened[1]!.onEnd();
   opened[1]!.onEvents(eventsOf([closed, "late"]));
   running.close();
-  assertEquals([notes.list, closes], [["a", "any", "bcd", "end"], 1]);
+  assertEquals([notes.list, closes], [["any", "any", "a", "end"], 1]);
   const seen: string[] = [];
   const once: DirectoryWatch = watchBy(inotify(1), "/locks", {
     onChange(name) {

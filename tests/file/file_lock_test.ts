@@ -1,9 +1,13 @@
 import { setImmediate } from "node:timers";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { startContender } from "../../testing/conformance/process.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
+import { withClock } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 async function temporary() {
@@ -29,6 +33,19 @@ Deno.test("FileLock loses the lease as stolen when the lock file is replaced", a
   await Deno.rename(`${temp.dir}/other`, lockPath(temp.dir, "n"));
   await within("the signal aborts", aborted(lease.signal));
   assertEquals(lease.signal.reason.reason, "stolen");
+});
+
+Deno.test("FileLock looks once a second whether the path of a lease still leads to its file", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+  const clock = new FakeClock();
+  using _clock = withClock(clock);
+  const { signal } = await locks.acquire("n");
+  await Deno.remove(lockPath(temp.dir, "n"));
+  await clock.pass(999);
+  assert(!signal.aborted);
+  await clock.pass(1);
+  await within("the signal aborts", aborted(signal));
 });
 
 Deno.test("FileLock leases notice in renew() and release() that the lock file was removed", async () => {
@@ -143,6 +160,73 @@ Deno.test("new FileLock() throws when an option is bad", () => {
   for (const [options, type] of bad) {
     assertThrows(() => new FileLock(options as FileLockOptions), type);
   }
+  new FileLock({ dir: "/" }); // the shortest
+});
+
+Deno.test("FileLock says what it offers", () => {
+  assertEquals(new FileLock({ dir: "/" }).capabilities, {
+    fifo: "process",
+    endsBy: "process-death",
+    steal: false,
+    attach: false,
+    shared: false,
+    limit: false,
+    list: true,
+  });
+});
+
+Deno.test("FileLock.acquire() leaves no listener on its signal, and tryAcquire() rejects when it has aborted, also while this instance holds the lock", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir });
+  const abort = new AbortController();
+  const { signal } = abort;
+  const listeners = countListeners(signal);
+  await (await locks.acquire("n", { signal })).release();
+  assertEquals(listeners(), 0);
+  await using _held = await locks.acquire("n");
+  abort.abort(new Error("too late"));
+  await assertRejects(() => locks.tryAcquire("n", { signal }), Error, "too late");
+});
+
+/** How many files of a directory this process has open. */
+function openFilesIn(dir: string): number {
+  return [...Deno.readDirSync("/proc/self/fd")].filter(({ name }) => {
+    try {
+      return Deno.readLinkSync(`/proc/self/fd/${name}`).startsWith(`${dir}/`);
+    } catch {
+      return false; // that of the list itself
+    }
+  }).length;
+}
+
+const isLinux = Deno.build.os === "linux";
+
+Deno.test({
+  name: `FileLock has a file open only while it holds its lock${
+    isLinux ? "" : " (skipped: this needs /proc)"
+  }`,
+  ignore: !isLinux,
+  async fn() {
+    for (const sharedDir of [false, true]) {
+      await using temp = await temporary();
+      await Deno.chmod(temp.dir, sharedDir ? 0o770 : 0o700);
+      const options = { dir: temp.dir, sharedDir };
+      // The second round finds the tokens of the first one.
+      for (let round = 0; round < 2; round++) {
+        await using locks = new FileLock(options);
+        await using other = new FileLock(options);
+        const lease = await locks.acquire("n");
+        assertEquals(await other.tryAcquire("n"), null);
+        assertEquals((await other.query("n")).holderCount, 1);
+        assertEquals(await Array.fromAsync(other.list()), ["n"]);
+        assertEquals(openFilesIn(temp.dir), 1);
+        await lease.release();
+        await (await other.acquire("n")).release(); // clears the mark, so that disposal deletes it
+        assertEquals(openFilesIn(temp.dir), 0);
+      }
+      assertEquals(openFilesIn(temp.dir), 0);
+    }
+  },
 });
 
 Deno.test("FileLock.list() names locks with the longest names, skips other entries, gives others their turns, and ends at disposal", async () => {
@@ -154,12 +238,19 @@ Deno.test("FileLock.list() names locks with the longest names, skips other entri
   await Deno.writeTextFile(lockPath(temp.dir, "damaged"), "no record");
   await Deno.writeTextFile(lockPath(temp.dir, "empty"), "");
   const [seen, turns]: [string[], string[]] = [[], []];
+  const { schedule } = SYSTEM_CLOCK;
+  let pauses = 0;
+  using _clock = withClock({
+    ...SYSTEM_CLOCK,
+    schedule: (callback, delayMs) => (pauses++, schedule(callback, delayMs)),
+  });
   for await (const name of locks.list()) {
     if (seen.length === 0) setTimeout(() => turns.push("of another"));
     seen.push(name);
   }
   assertEquals(seen.toSorted(), names.toSorted());
   assertEquals(turns, ["of another"]);
+  assertEquals(pauses, 2, "66 files: a pause after each 32");
   const listing = locks.list()[Symbol.asyncIterator]();
   assertEquals((await listing.next()).done, false);
   await locks[Symbol.asyncDispose]();

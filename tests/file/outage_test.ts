@@ -19,11 +19,11 @@ import {
   type Outcome,
 } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
-import { toLockError } from "../../file/failures.ts";
+import { SetupFailure, toLockError } from "../../file/failures.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { nodeFileSystem } from "../../file/system/node_fs.ts";
-import { LockSetupError } from "../../mod.ts";
+import { LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { scaled } from "../../testing/time.ts";
 
 /** A bound for "at once", generous for busy machines; an outage budget would be longer. */
@@ -128,6 +128,26 @@ Deno.test("FileLock rejects with a LockSetupError when the file system has no lo
     file.close();
     assert(toLockError(refused, "n") instanceof LockSetupError, code);
   }
+});
+
+Deno.test("toLockError() tells what the set-up needs from outages, says what helps, and keeps the error of the system", () => {
+  const refused = (code: string) => Object.assign(new Error("refused"), { code });
+  const cases = [
+    [new TypeError("no function"), LockSetupError, "no function"],
+    [new ReferenceError("no API"), LockSetupError, "no API"],
+    [refused("EROFS"), LockSetupError, "refused: let this user write there"],
+    [refused("ENOTSUP"), LockSetupError, "refused: choose a 'dir' on a local file system"],
+    [refused("ELOOP"), LockSetupError, "refused"],
+    [refused("ENOSPC"), LockUnavailableError, "refused"],
+  ] as const;
+  for (const [error, type, why] of cases) {
+    const reported = toLockError(error, "n", "/locks/file");
+    assert(reported instanceof type, why);
+    assertEquals(reported.message, `Cannot use the file of lock "n" at "/locks/file": ${why}`);
+    assert(reported.cause === error, why);
+  }
+  const { message, cause } = toLockError(new SetupFailure("a link"), "n");
+  assertEquals([message, cause], ['Cannot use the file of lock "n": a link', undefined]);
 });
 
 asRoot("FileLock rejects with a LockUnavailableError when the disk is full", async () => {

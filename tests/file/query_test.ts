@@ -34,11 +34,12 @@ const MAX_LOOKS = 400;
 const hasFlock = await new Deno.Command("flock", { args: ["--version"], stdout: "null" }).output()
   .then(({ success }) => success, () => false);
 
-Deno.test("FileLock.query() creates neither a file nor the directory", async () => {
+Deno.test("FileLock.query() and list() create neither a file nor the directory", async () => {
   await using temp = await temporary();
   const dir = `${temp.dir}/locks`;
   await using locks = new FileLock({ dir });
   assertEquals((await locks.query("n")).holders, []);
+  assertEquals(await Array.fromAsync(locks.list()), []);
   await assertRejects(() => Deno.stat(dir), Deno.errors.NotFound);
   await Deno.mkdir(dir, { mode: 0o700 });
   assertEquals((await locks.query("n")).holders, []);
@@ -178,6 +179,25 @@ Deno.test("FileLock.acquire() tells onWait its position in this process, and nev
   );
 });
 
+Deno.test("FileLock.acquire() tells onWait nothing twice when its turn comes but another process has the lock", async () => {
+  await using temp = await temporary();
+  await using other = new FileLock({ dir: temp.dir, keepFiles: true });
+  await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+  const path = lockPath(temp.dir, "n");
+  const held = await locks.acquire("n");
+  const told: WaitInfo[] = [];
+  const waiting = locks.acquire("n", { onWait: (info) => void told.push(info) });
+  await waitUntil("it waits for its turn", () => told.length > 0);
+  Deno.removeSync(path); // Nothing happens until the next grant.
+  const theirs = await other.acquire("n");
+  using opens = countOpens(path);
+  assertEquals(await held.release(), false);
+  await waitUntil("it waits for the file", () => opens.count > 0);
+  await theirs.release();
+  await (await within("the waiter is granted", waiting)).release();
+  assertEquals(told, [{ position: 1, waiters: 1 }]);
+});
+
 for (const [state, what] of [["held", "lock"], ["released", "lock"], ["held", "set"]] as const) {
   Deno.test(`FileLock does not keep a process alive that has ${state} a ${what}`, async () => {
     await using temp = await temporary();
@@ -214,4 +234,25 @@ Deno.test("FileLock.query() and tryAcquire() look again when the file was locked
   );
   assertEquals(ends, ["AbortError", "AbortError"]);
   await disposed;
+});
+
+Deno.test("FileLock.query() and tryAcquire() look 21 times at a file that another program has locked, and no more when the signal aborts", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+  const path = lockPath(temp.dir, "n");
+  await (await locks.acquire("n")).release();
+  using other = await Deno.open(path, { read: true, write: true });
+  other.lockSync(true);
+  for (const call of ["query", "tryAcquire", "aborted"] as const) {
+    using opens = countOpens(path);
+    if (call === "query") assertEquals((await locks.query("n")).holders, [{ mode: "exclusive" }]);
+    else if (call === "tryAcquire") assertEquals(await locks.tryAcquire("n"), null);
+    else {
+      const abort = new AbortController();
+      const trying = locks.tryAcquire("n", { signal: abort.signal });
+      abort.abort();
+      await assertRejects(() => trying, DOMException);
+    }
+    assertEquals(opens.count, call === "aborted" ? 1 : 21, call);
+  }
 });

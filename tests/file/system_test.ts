@@ -6,8 +6,11 @@ import { constants } from "node:os";
 import process from "node:process";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { firstOf } from "../../file/system/bun.ts";
+import { BunInotify } from "../../file/system/bun_inotify.ts";
 import { nodeFileSystem, wallClock } from "../../file/system/node_fs.ts";
+import { nodeInotify } from "../../file/system/node_inotify.ts";
 import { LockSetupError } from "../../mod.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 
 for (const runtime of ["node", "bun", "deno"]) {
   Deno.test(`chooseFileSystem() throws a LockSetupError in ${runtime} on Windows`, () => {
@@ -64,6 +67,97 @@ Deno.test("OpenFile.tryLock() on Node is false for EWOULDBLOCK alone, and throws
   Deno.removeSync(path);
 });
 
+Deno.test("OpenFile on Node never waits for a lock, and locks no other file after its close", async () => {
+  await using temp = await temporary();
+  const path = `${temp.dir}/file`;
+  await Deno.writeTextFile(path, "");
+  const calls: [fd: number, operation: number][] = [];
+  const flock = (fd: number, operation: number) => (calls.push([fd, operation]), 0);
+  const file = nodeFileSystem({ flock, inotify: null }).open(path, "read");
+  file.tryLock(false);
+  file.tryLock(true);
+  file.unlock();
+  assertEquals(calls.map(([, operation]) => operation), [1 | 4, 2 | 4, 8]);
+  file.close();
+  file.tryLock(true);
+  assertEquals(calls.at(-1)?.[0], -1, "the system gives the number to another file");
+});
+
+Deno.test("FileSystem.makeDirectory() on Node makes those above as well, accepts one that exists, and fails below a file", async () => {
+  await using temp = await temporary();
+  const { makeDirectory } = nodeFileSystem({ flock: () => 0, inotify: null });
+  for (let i = 0; i < 2; i++) makeDirectory(`${temp.dir}/a/b/c`, 0o700);
+  for (const dir of ["a", "a/b", "a/b/c"]) {
+    assertEquals((await Deno.stat(`${temp.dir}/${dir}`)).mode! & 0o777, 0o700);
+  }
+  await Deno.writeTextFile(`${temp.dir}/file`, "");
+  assertThrows(() => makeDirectory(`${temp.dir}/file/below`, 0o700));
+});
+
+Deno.test("Inotify on Node closes what it has opened when the system refuses more descriptors", () => {
+  const cases = [
+    [{ inotify_init1: -1, pipe2: 0 }, [-1, -1, -1]],
+    [{ inotify_init1: 7, pipe2: -1 }, [-1, -1, 7]],
+  ] as const;
+  for (const [results, expected] of cases) {
+    const closed: unknown[] = [];
+    const inotify = nodeInotify((prototype) => (fd) => {
+      const [, name] = /(\w+)\(/.exec(prototype)!;
+      return name === "close" ? closed.push(fd) : results[name as "pipe2"];
+    });
+    const listener = { onEvents() {}, onEnd() {} };
+    assertThrows(() => inotify.open(listener), Error, "no more descriptors");
+    assertEquals(closed, [...expected]);
+  }
+});
+
+Deno.test("Inotify on Bun reads all events at each signal until its end, and closes what it has opened when the system refuses", () => {
+  const { on, off } = process;
+  const listeners: (() => void)[] = [];
+  const events: number[] = [];
+  const [closed, reads]: [number[], number[]] = [[], []];
+  let fds = 7;
+  let refused = -1;
+  const inotify = new BunInotify({
+    inotify_init1: () => refused === 0 ? -1 : fds++,
+    inotify_add_watch: () => 1,
+    fcntl: (_fd, command) => command === refused ? -1 : 0,
+    read: (fd) => (reads.push(fd), events.shift() ?? -1),
+    close: (fd) => closed.push(fd),
+  });
+  const seen: number[] = [];
+  const listener = { onEvents: (bytes: Uint8Array) => void seen.push(bytes.length), onEnd() {} };
+  try {
+    Object.assign(process, {
+      on: (_name: string, each: () => void) => void listeners.push(each),
+      off: (_name: string, each: () => void) => void listeners.splice(listeners.indexOf(each), 1),
+    });
+    for (const command of [4, 8, 10]) {
+      refused = command;
+      assertThrows(() => inotify.open(listener), Error, "does not send signals");
+    }
+    assertEquals([closed, listeners.length], [[7, 8, 9], 0]);
+    refused = 0;
+    assertThrows(() => inotify.open(listener), Error, "no more descriptors");
+    assertEquals([closed, listeners.length], [[7, 8, 9], 0]);
+    refused = -1;
+    const first = inotify.open(listener);
+    const second: ReturnType<BunInotify["open"]> = inotify.open({
+      onEvents: (bytes) => (seen.push(bytes.length), second.close()),
+      onEnd() {},
+    });
+    assertEquals([first.fd, second.fd, listeners.length], [10, 11, 1]);
+    events.push(16, 32, -1, 48, 64);
+    listeners[0]!();
+    assertEquals([seen, reads], [[16, 32, 48], [10, 10, 10, 11]]);
+    assertEquals([closed, listeners.length], [[7, 8, 9, 11], 1]);
+    first.close();
+    assertEquals([closed, listeners.length], [[7, 8, 9, 11, 10], 0]);
+  } finally {
+    Object.assign(process, { on, off });
+  }
+});
+
 Deno.test("FileSystem.uid() on Node is the effective user, to whom new files belong", () => {
   const { getuid, geteuid } = process;
   try {
@@ -90,6 +184,7 @@ Deno.test("wallClock() follows the wall clock when it is set, and grows in betwe
     for (const byMs of [0, -3_600_000, 7_200_000, 0.5, 0]) {
       Date.now = () => Math.floor(now() + byMs);
       let last = nowUs();
+      const fractions = new Set<bigint>();
       for (let i = 0; i < 5_000; i++) {
         const earliest = BigInt(Date.now()) * 1_000n;
         const us = nowUs();
@@ -97,7 +192,9 @@ Deno.test("wallClock() follows the wall clock when it is set, and grows in betwe
         assert(earliest <= us && us < latest, `${us} is not from ${earliest} to ${latest}`);
         assert(us >= last, "it went back");
         last = us;
+        fractions.add(us % 1_000n);
       }
+      assert(fractions.size > 3, "also after it was set");
     }
   } finally {
     Date.now = now;

@@ -148,6 +148,8 @@ Deno.test("TokenFile keeps its format for processes of all versions, and grants 
   const slot = (token: number) => `${padded(token)} ${padded(token)}\n`;
   const text = await Deno.readTextFile(path);
   assertEquals([text.slice(0, 42), text.slice(512)], [slot(8), slot(9)]);
+  tokens.raise(9n);
+  assertEquals(await Deno.readTextFile(path), text, "a floor that stays is not written");
   const stopped = new TokenFile({ ...fs, wallUs: () => 100n }, path, 0o600);
   assertEquals([stopped.next(99n), stopped.next(100n)], [100n, 101n]);
 });

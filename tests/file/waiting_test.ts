@@ -60,10 +60,13 @@ async function startWait(
 
 /** The changes of a directory that a test can replace, and whose first watches may be refused. */
 function fakeDirectory({ refused = 0, pollIntervalMs = NEVER_MS } = {}) {
-  const directory = { ino: 1, starts: 0, open: 0 };
+  const directory = { ino: 1, starts: 0, open: 0, checks: 0 };
   const info = chooseFileSystem().stat(".");
   const changes = new DirectoryChanges({
-    stat: () => ({ ...info, ino: directory.ino, mtime: new Date(0) }),
+    stat: (path) => {
+      if (path === "/locks") directory.checks++;
+      return { ...info, ino: directory.ino, mtime: new Date(0) };
+    },
     watch: () => {
       if (++directory.starts <= refused) return null;
       directory.open++;
@@ -219,6 +222,7 @@ onLinux("FileLock ends its watch at its disposal", async ({ dir }) => {
   const locks = new FileLock({ dir });
   await startWait(locks, "n");
   await waitUntil("the directory is watched", () => watchesOf(dir) === 1);
+  using _clock = withClock(new FakeClock()); // no timer ends it
   await locks[Symbol.asyncDispose]();
   await waitUntil("the watch has ended", () => watchesOf(dir) === 0);
 });
@@ -239,21 +243,32 @@ Deno.test("FileLock.acquire() polls when the directory cannot be watched", async
   await within("the waiter is granted the lock", lease);
 });
 
-Deno.test("FileLock gets a free lock for the ninth time in a row although a waiter that has gone has marked it", async () => {
-  for (const call of ["acquire", "tryAcquire"] as const) {
+Deno.test("FileLock gets a free lock for the ninth time in a row although a call that has gone has marked it, and acquire() lets others go first", async () => {
+  for (
+    const [marking, call] of [
+      ["acquire", "acquire"],
+      ["acquire", "tryAcquire"],
+      ["tryAcquire", "acquire"],
+    ] as const
+  ) {
     await using temp = await temporary();
     using _no = withoutWatches();
     await using other = new FileLock({ dir: temp.dir, pollIntervalMs: NEVER_MS });
     await using locks = new FileLock({ dir: temp.dir });
     const held = await locks.acquire("n");
-    const abort = new AbortController();
-    const { lease } = await startWait(other, "n", abort.signal);
-    abort.abort();
-    await lease.catch(() => {});
+    if (marking === "acquire") {
+      const abort = new AbortController();
+      const { lease } = await startWait(other, "n", abort.signal);
+      abort.abort();
+      await lease.catch(() => {});
+    } else assertEquals(await other.tryAcquire("n"), null);
     await held.release();
     for (let grants = 2; grants <= 8; grants++) await (await locks.acquire("n")).release();
-    const ninth: Lease | null = await within("it gets the lock", locks[call]("n"));
+    let waits = 0;
+    const onWait = () => void waits++;
+    const ninth: Lease | null = await within("it gets the lock", locks[call]("n", { onWait }));
     assert(ninth !== null, call);
+    assertEquals(waits, call === "acquire" ? 1 : 0, `${call}() after ${marking}()`);
     await ninth.release();
   }
 });
@@ -357,11 +372,31 @@ Deno.test("DirectoryChanges keeps its watch while the directory is the same, and
   await clock.pass(20);
   await within("the new directory is watched", restarting);
   assertEquals([directory.starts, directory.open], [2, 1]);
-  for (const waiter of waiters) changes.leave(waiter);
+  changes.leave(waiters[0]!);
+  await clock.pass(500);
+  changes.leave(waiters[1]!);
   await clock.pass(999);
   assertEquals(directory.open, 1);
   await clock.pass(1);
   assertEquals([directory.open, changes.isWatched, clock.timers], [0, false, 0]);
+});
+
+Deno.test("DirectoryChanges looks at its directory once a second however often files change, and starts no watch for a call that has ended", async () => {
+  const clock = new FakeClock();
+  using _clock = withClock(clock);
+  const { changes, directory } = fakeDirectory();
+  const waiter = changes.enter("/locks/n.lock");
+  await changes.next(waiter, "held", AbortSignal.abort());
+  assertEquals(directory.starts, 0);
+  const { signal } = new AbortController();
+  for (let i = 0; i < 26; i++) {
+    changes.onChange("n.lock");
+    await within("the file has changed", changes.next(waiter, "held", signal));
+    await clock.pass(100);
+  }
+  assertEquals([directory.starts, directory.checks], [1, 3]);
+  changes.leave(waiter);
+  changes.close();
 });
 
 Deno.test("DirectoryChanges lets others go first whatever changes meanwhile: for 10 ms beside a watch, else for an interval", async () => {

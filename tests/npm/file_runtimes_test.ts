@@ -147,6 +147,7 @@ for (const runtime of others) {
         ...{ written: [], closed: ["a"], read: [], renamed: ["a", "b"], removed: ["b"] },
       });
       assertEquals(report.descriptors, 2, "those of the other watches");
+      assertEquals(report.pipes, 0);
       assertEquals(await within("the process ends with a watch", member.ended), 0);
     },
   });
