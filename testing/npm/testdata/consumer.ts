@@ -2,6 +2,7 @@
 // A program of a user, for the type check. It is never run.
 import type { DistributedLock, Lease } from "@holdfast/lock";
 import { LeaseLostError, LockError, MemoryLock } from "@holdfast/lock";
+import { runCoordinator } from "@holdfast/lock/adapters/node-cron";
 import { fencedHttp, MemoryFences } from "@holdfast/lock/fencing";
 import { FileLock } from "@holdfast/lock/file";
 import { fetchLock } from "@holdfast/lock/http";
@@ -11,11 +12,17 @@ import { honoLock } from "@holdfast/lock/http/hono";
 import { koaLock } from "@holdfast/lock/http/koa";
 import { lambdaLock } from "@holdfast/lock/http/lambda";
 import { lockRoutes } from "@holdfast/lock/lock-service";
+import { openLock } from "@holdfast/lock/open";
+import { lead, runOnce } from "@holdfast/lock/recipes";
+import { ExecutionError, Redlock } from "@holdfast/lock/redlock";
 import type { RedisClient } from "@holdfast/lock/redis";
 import { RedisLock } from "@holdfast/lock/redis";
 import { denoRedis } from "@holdfast/lock/redis/deno-redis";
 import { ioredis } from "@holdfast/lock/redis/ioredis";
 import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+import { FakeClock, FakeLock } from "@holdfast/lock/testing";
+import { drawLocks, recordLocks } from "@holdfast/lock/timeline";
+import { webLocks } from "@holdfast/lock/web-locks";
 import { ZooKeeperLock } from "@holdfast/lock/zookeeper";
 
 const strategies: DistributedLock[] = [
@@ -49,4 +56,7 @@ export const invoke = lambdaLock(locks, { key: (event: { id: string }) => event.
 );
 export const around = [koaLock(locks, "k"), honoLock(locks, "k"), expressLock(locks, "k")];
 export const fences = fencedHttp(new MemoryFences(), ({ url }) => url);
-export const rest = [fastifyLock, lockRoutes, denoRedis, ioredis, nodeRedis];
+export const rest = [
+  ...[fastifyLock, lockRoutes, denoRedis, ioredis, nodeRedis, runCoordinator, openLock, lead],
+  ...[runOnce, ExecutionError, Redlock, FakeClock, FakeLock, drawLocks, recordLocks, webLocks],
+];
