@@ -327,18 +327,22 @@ for (const code of ["CONNECTION_LOSS", "TIMEOUT"] as ZooKeeperErrorCode[]) {
   });
 }
 
-Deno.test("Acquisition sends a create that was not executed again", async () => {
-  const tree = newTree();
-  const [a] = await open(tree, 1);
-  let lost = 1;
-  a.transport.answers = (request) => {
-    if (request !== "create" || lost-- <= 0) return;
-    for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
-    throw refusal("CONNECTION_LOSS");
-  };
-  await a.call().lease;
-  assertEquals(queueOf(tree).length, 1);
-});
+for (const isLockDeleted of [false, true]) {
+  const also = isLockDeleted ? ", also if the lock's znode is deleted meanwhile" : "";
+  Deno.test(`Acquisition sends a create that was not executed again${also}`, async () => {
+    const tree = newTree();
+    const [a] = await open(tree, 1);
+    let lost = 1;
+    a.transport.answers = (request) => {
+      if (request !== "create" || lost-- <= 0) return;
+      for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
+      if (isLockDeleted) tree.delete(PARENT);
+      throw refusal("CONNECTION_LOSS");
+    };
+    await a.call().lease;
+    assertEquals(queueOf(tree).length, 1);
+  });
+}
 
 Deno.test("Acquisition keeps the lowest of several znodes with its GUID", async () => {
   const tree = newTree();
@@ -1187,20 +1191,6 @@ Deno.test("Acquisition counts a new outage when it is told that the lock's znode
   answered.resolve();
   await a.pass(100);
   await call.lease;
-});
-
-Deno.test("Acquisition creates the lock's znode again that is deleted while a create is not answered", async () => {
-  const tree = newTree();
-  const [a] = await open(tree, 1);
-  let lost = 1;
-  a.transport.answers = (request) => {
-    if (request !== "create" || lost-- <= 0) return;
-    for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
-    tree.delete(PARENT);
-    throw refusal("CONNECTION_LOSS");
-  };
-  await a.call().lease;
-  assertEquals(queueOf(tree).length, 1);
 });
 
 Deno.test("Acquisition repeats the delete of an unanswered create's znode that is not answered either", async () => {
