@@ -7,8 +7,8 @@
 /** The guarantees and features of a strategy, for code that must run on more than one strategy. */
 export interface LockCapabilities {
   /**
-   * Which waiters are served first in, first out: all of them (`"global"`), those of one instance in one
-   * process (`"process"`), or none (`"none"`).
+   * Which waiters are served first in, first out: all of them (`"global"`), those of one instance
+   * (`"process"`), or none (`"none"`).
    */
   readonly fifo: "global" | "process" | "none";
   /**
@@ -110,9 +110,10 @@ export interface AcquireOptions extends LeaseOptions {
   label?: string | undefined;
   /**
    * Called when the caller starts to wait, and when its position has changed; by some strategies also when only
-   * the number of waiters has. The strategy reports the changes that it learns of. `tryAcquire()` without a wait calls it once before it
-   * resolves with `null`, if the strategy knows something of the holder or the waiters; a try has no position.
-   * If it throws, the call rejects with its error. An async function is not awaited, nor is its rejection heard.
+   * the number of waiters has. The strategy reports the changes that it learns of. `tryAcquire()` without a wait
+   * calls it once before it resolves with `null`, if the strategy knows something of the holder or the waiters; a
+   * try has no position. If it throws, the call rejects with its error. An async function is not awaited, nor is
+   * its rejection heard.
    */
   onWait?: ((info: WaitInfo) => void) | undefined;
 }

@@ -83,7 +83,7 @@ export class LockedCall implements LossListener {
       const refuse = () => observer.error(this.#lossError());
       // The framework would write the error into a response whose last bytes wait for the release.
       if (released === null) refuse();
-      else released.then(refuse);
+      else released.then(refuse).catch((failure) => report(this.#settings, failure));
       return () => {};
     }
     this.#state = "running";

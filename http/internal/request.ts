@@ -278,7 +278,7 @@ export async function releaseLease(
     else if (!lease.signal.aborted) lease.throwIfLost();
   } catch (error) {
     const isReleased = error instanceof LockError && error.code === "ERR_LEASE_RELEASED";
-    if (!isReleased) report(settings, error); // the handler may have released it itself
+    if (!isReleased) report(settings, error); // else the handler has released it itself
     if (error instanceof LeaseLostError) return error;
   }
   return null;
