@@ -111,8 +111,9 @@ local function read_member(family, member)
 local number, text = string.match(member, '^ (%d+) (.*)$', #family + 1)
 return tonumber(number), text
 end
-local function members_of(keys, family, limit)
+local function members_of(keys, family, limit, after)
 local from, to = '[' .. family .. ' ', '(' .. family .. '!'
+if after then from = '(' .. after end
 return redis.call('ZRANGEBYLEX', keys.queue, from, to, 'LIMIT', 0, limit)
 end
 local function first_of(keys, family)
@@ -159,23 +160,52 @@ if state ~= 'unconfirmed' or inbox == asker_inbox then return end
 redis.call('HDEL', keys.waiters, 'holder')
 park_inbox(keys, now_ms, inbox)
 end
-local function sweep_waiters(keys, inbox)
+local function park_dead(keys, now_ms, family, members)
+local fields, inboxes = {}, {}
+for _, member in ipairs(members) do
+local _, inbox = read_member(family, member)
+table.insert(inboxes, inbox)
+table.insert(fields, 'inbox:' .. inbox)
+end
+if #inboxes == 0 then return end
+local lease_ends = redis.call('HMGET', keys.waiters, unpack(fields))
+for index, inbox in ipairs(inboxes) do
+if not is_in_future(lease_ends[index], now_ms) then park_inbox(keys, now_ms, inbox) end
+end
+end
+local function sweep_dead(keys, now_ms)
+local looked_at = redis.call('HGET', keys.waiters, 'swept')
+local members = members_of(keys, 'next', 32, looked_at)
+if #members == 32 then
+redis.call('HSET', keys.waiters, 'swept', members[32])
+elseif looked_at then
+redis.call('HDEL', keys.waiters, 'swept')
+end
+park_dead(keys, now_ms, 'next', members)
+park_dead(keys, now_ms, 'unheard', members_of(keys, 'unheard', 32))
+end
+local function sweep_waiters(keys, inbox, limit)
 local family = family_of_inbox(inbox)
-local members = members_of(keys, family, 64)
+local members = members_of(keys, family, limit)
 for _, member in ipairs(members) do
 local ticket, value = read_member(family, member)
 redis.call('ZREM', keys.queue, member, make_member('by_ticket', ticket, value))
 redis.call('HDEL', keys.waiters, 'waiter:' .. value)
 end
-return #members == 64
+return #members
 end
 local function sweep_parked(keys, now_ms)
-local until_ms, inbox = first_of(keys, 'parked')
-if not until_ms or is_in_future(until_ms, now_ms) then return end
+local limit = 64
+for _, member in ipairs(members_of(keys, 'parked', 32)) do
+local until_ms, inbox = read_member('parked', member)
+if is_in_future(until_ms, now_ms) then return end
 if tonumber(redis.call('HGET', keys.waiters, 'parked:' .. inbox)) ~= until_ms then
-redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
-elseif not sweep_waiters(keys, inbox) then
+redis.call('ZREM', keys.queue, member)
+else
+limit = limit - sweep_waiters(keys, inbox, limit)
+if limit == 0 then return end
 forget_parked(keys, until_ms, inbox)
+end
 end
 end`;
 
@@ -274,6 +304,7 @@ renew_inbox(keys, now_ms, waiter, fields)
 local first_ticket = insert_members(keys, ticket, waiter.value, waiter.inbox)
 forget_absence(keys, waiter, first_ticket)
 if ticket % 16 == 0 then
+sweep_dead(keys, now_ms)
 sweep_parked(keys, now_ms)
 sweep_tombstones(keys, now_ms)
 end
@@ -643,7 +674,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "5fc4a12d5a78b7cee297809663fcce257f08de31",
+  sha1: "3ee9d7e8561876f4530f2436782e7af9110f1c84",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -739,7 +770,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "756a2ef778e763f32e14cc56a0f7a4c27da9d632",
+  sha1: "30866ddabe2fce35e8e92e5d431f5241a807672d",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -829,7 +860,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "3cb6bfda9f1a0b01a717f0491ec22e580a58519e",
+  sha1: "d191b29966a6d57050f8d27a1703acd9ee1ea7ae",
   source: [
     GENERATION_PART,
     QUEUE_PART,
@@ -912,7 +943,7 @@ lock_value, digest, remaining_ms, last_token, waiter_count, waiters, holder_coun
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "da4adb1713c64a9e5db342df65afea5d7d24658e",
+  sha1: "bdf723aa8f50d2d07cb863e6e1862cb9a92a03aa",
   source: [
     GRANT_PART,
     HOLDER_PART,
@@ -948,7 +979,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "ac237677114e8846b1ed3cef1a5bec2d6de460e7",
+  sha1: "9547da4da43ef8afe73d9d8a3ab23fd09f7b2cdf",
   source: [
     GENERATION_PART,
     GRANT_PART,

@@ -127,6 +127,9 @@
 #ifndef PARKKEEP
 #define PARKKEEP 1      /* waiters of a parked inbox keep their records and places */
 #endif
+#ifndef PARKDEAD
+#define PARKDEAD 1      /* an ask may park any inbox without a lease: 1 also while the lock is held, 0 only at a search */
+#endif
 #ifndef OWNPARK
 #define OWNPARK 0       /* 1: a lapsed claim ends the lease of the asker's own inbox too */
 #endif
@@ -913,6 +916,19 @@ end: do
 #endif
 #if NP > 3
   :: d_step { il[3] && NOWAIT(3) -> il[3] = 0 }
+#endif
+#if PARKDEAD
+  /* an ask of any process sweeps: the inbox of the waiter at k */
+#define PARKNOW(k) \
+  :: d_step { qn > k && !il[PO(q[k])] && !parked[PO(q[k])] -> ib = PO(q[k]); park(ib); ib = 0 }
+  PARKNOW(0)
+  PARKNOW(1)
+#if NI > 2
+  PARKNOW(2)
+#endif
+#if NI > 3
+  PARKNOW(3)
+#endif
 #endif
 #if B_EARLY
   /* the client's deadline comes first: the server still holds for a moment (claim = about to run out) */

@@ -12,6 +12,7 @@ import {
   PARKED_PREFIX,
   QUEUE_LIFE_MS,
   SHARED_PREFIX,
+  SWEPT_FIELD,
   TOMBSTONE_PREFIX,
   UNCONFIRMED,
   WAITER_PREFIX,
@@ -21,6 +22,7 @@ import { readMember } from "./queue_reader.ts";
 /** Fields, or their prefixes, that may be left in the hash of a queue: all but waiters and the holder. */
 const EXPIRING_FIELDS = [
   LAST_TICKET_FIELD,
+  SWEPT_FIELD,
   INBOX_PREFIX,
   LISTENING_PREFIX,
   PARKED_PREFIX,

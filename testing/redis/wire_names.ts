@@ -11,6 +11,8 @@ export const SHARED_OWNER: string = `${SHARED_OWNER_ID}#`;
 
 /** Field: the last ticket. */
 export const LAST_TICKET_FIELD = "last_ticket";
+/** Field: the last member that a sweep has looked at. */
+export const SWEPT_FIELD = "swept";
 /** Field: the holder that got the lock from the queue. */
 export const HOLDER_FIELD = "holder";
 /** The first word of that field until the holder has shown that it is alive. */

@@ -5,12 +5,10 @@
  */
 import type { Cost, PathCost } from "./growth.ts";
 
-/** No call looks at more inboxes, or at more waiters. */
+/** No search looks at more inboxes, and no sweep at more waiters. */
 const MAX_LOOKED_AT = 64;
 /** The greatest cost of a call, and how much more for each inbox or waiter that it looks at. */
 const LIMITS = { commands: [64, 12], items: [64, 14] } as const;
-/** Some asks also look for records to sweep: those with certain tickets. */
-const SWEEP = 4;
 /** A longer ticket, position and count in a reply. */
 const MORE_DIGITS = 16;
 /** Times differ by chance, and a search in a longer list takes a little longer. */
@@ -46,7 +44,7 @@ export function excessesOf(growth: Growth): string[] {
   return boundedCosts(growth).flatMap((cost, _, [least]) => {
     const limitOf = (what: "commands" | "items") => {
       const [base, each] = LIMITS[what];
-      return Math.min(base + each * MAX_LOOKED_AT, least![what] + SWEEP);
+      return Math.min(base + each * MAX_LOOKED_AT, least![what]);
     };
     return [
       ...excessOf(growth, cost, "commands", limitOf("commands")),

@@ -190,7 +190,7 @@ const SWEEPS: readonly Path[] = [
 
 /** The stages, in this order. */
 export const STAGES: readonly Stage[] = [
-  { title: "inboxes open", enter: () => Promise.resolve(), paths: [...ASKS, ...OTHERS] },
+  { title: "inboxes open", enter: () => Promise.resolve(), paths: [...ASKS, ...OTHERS, ...SWEEPS] },
   {
     title: "all inboxes cut but the last",
     enter: (crowd) => crowd.listen([crowd.inboxes.at(-1)!]),
@@ -200,7 +200,7 @@ export const STAGES: readonly Stage[] = [
   {
     title: "all inboxes dead",
     enter: (crowd) => Promise.resolve(crowd.setTime(DEAD_MS)),
-    paths: SEARCHES,
+    paths: [...SEARCHES, ...SWEEPS],
   },
   { title: "all inboxes parked", enter: park, paths: RETURNS },
   {

@@ -23,7 +23,7 @@ import { waitUntil } from "../../../testing/servers/wait.ts";
 import { queuedValues } from "../../../testing/redis/queue_reader.ts";
 import { FINISHED, HOLDER_IS_FOREIGN, QUEUE_LIFE_MS } from "../../../testing/redis/wire_names.ts";
 import { sha1Of } from "../../../testing/redis/digest.ts";
-import { LONG_TTL_MS } from "../../../testing/time.ts";
+import { LONG_BOUND_MS, LONG_TTL_MS } from "../../../testing/time.ts";
 
 const [LOCK, QUEUE, WAITERS, TOKEN] = ["lock", "queue", "waiters", "token"];
 /** The end of an owner value: 16 hex digits. */
@@ -388,6 +388,56 @@ Deno.test("ask.lua sweeps the waiters of dead processes when their time as parke
     ...await redis.command("ZRANGE", QUEUE, 0, -1) as string[],
   ];
   assertEquals(left.filter((text) => text.includes("dead")), []);
+});
+
+Deno.test("ask.lua parks and sweeps dead waiters also while one holder keeps the lock, behind many that live", async () => {
+  await using redis = await open();
+  const DEAD = 64;
+  const keysWith = async (text: string) => {
+    const keys = [
+      ...await redis.command("HKEYS", WAITERS) as string[],
+      ...await redis.command("ZRANGE", QUEUE, 0, -1) as string[],
+    ];
+    return keys.filter((key) => key.includes(text));
+  };
+  const parked = () =>
+    redis.command("ZRANGEBYLEX", QUEUE, "[parked ", "(parked!") as Promise<string[]>;
+  await redis.ask({ owner: "a" });
+  for (let i = 0; i < 40; i++) {
+    await redis.ask({ owner: `live${i}`, inbox: `live${i}` });
+    await redis.command("HSET", WAITERS, `inbox:live${i}`, Date.now() + LONG_BOUND_MS);
+  }
+  for (let i = 0; i < DEAD; i++) {
+    await redis.ask({ owner: `dead${i}`, inbox: `dead${i}` });
+    await redis.command("HDEL", WAITERS, `inbox:dead${i}`); // its lease is over
+  }
+  for (let i = 0; i < DEAD; i++) await redis.ask({ owner: `b${i}`, inbox: "b" });
+  assertEquals((await parked()).length, DEAD);
+  for (const member of await parked()) { // a minute passes
+    const inbox = member.split(" ")[2]!;
+    await redis.command("ZREM", QUEUE, member);
+    await redis.command("ZADD", QUEUE, 0, `parked ${"0".repeat(15)}1 ${inbox}`);
+    await redis.command("HSET", WAITERS, `parked:${inbox}`, 1);
+  }
+  for (let i = 0; i < DEAD; i++) await redis.ask({ owner: `c${i}`, inbox: "b" });
+  assertEquals(await keysWith("dead"), []);
+  assertEquals((await redis.queue()).length, 40 + 2 * DEAD, "nobody else has lost its place");
+  assertEquals(await redis.holder(), valueOf("a"));
+});
+
+Deno.test("ask.lua parks an inbox that was set aside, if its process has died since, while others get the lock", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "p", inbox: "p" });
+  await redis.command("HSET", WAITERS, "listening:p", 1); // it has no subscriber any more
+  await redis.ask({ owner: "b", inbox: "b" });
+  await redis.leave("a");
+  assertEquals(await redis.holder(), valueOf("b"));
+  const count = (family: string) => redis.command("ZLEXCOUNT", QUEUE, `[${family} `, `(${family}!`);
+  assertEquals([await count("unheard"), await count("parked")], [1, 0]);
+  await redis.command("HDEL", WAITERS, "inbox:p");
+  for (let i = 0; i < 16; i++) await redis.ask({ owner: `c${i}`, inbox: "c" });
+  assertEquals([await count("unheard"), await count("parked")], [0, 1]);
 });
 
 Deno.test("ask.lua returns all waiters of a parked inbox to their places when one of them asks", async () => {
