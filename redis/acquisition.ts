@@ -221,8 +221,9 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#fail = reject;
     let answer: AskAnswer | void;
     try {
+      // The trace of a call shows its first ask, and no other unless that was late.
       const answering = this.#firstSent !== null && this.#terms.call !== undefined
-        ? this.#sendOutside(window, turn)
+        ? outside(() => this.#sendInTurn(window, turn))
         : turn === null
         ? this.#send(window)
         : this.#sendInTurn(window, turn);
@@ -246,12 +247,8 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
-  /** The trace of a call shows its first ask, and no other unless that was late. */
-  #sendOutside(window: CommandWindow, turn: AskTurn | null): Promise<AskAnswer | void> {
-    return outside(() => turn === null ? this.#send(window) : this.#sendInTurn(window, turn));
-  }
-
-  async #sendInTurn(window: CommandWindow, turn: AskTurn): Promise<AskAnswer | void> {
+  async #sendInTurn(window: CommandWindow, turn: AskTurn | null): Promise<AskAnswer | void> {
+    if (turn === null) return await this.#send(window);
     await turn.come;
     if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send(window);
   }
@@ -306,13 +303,14 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     if (this.mode !== "steal") waiters.onAnsweredGrant(this, answer.otherWaiters);
   }
 
-  #onAnswer(answer: AskAnswer, sent: AskSent): void {
+  #onAnswer(answer: AskAnswer, sent: AskSent): Promise<void> | void {
     // A grant may be too late for a lease: it does not end the outage, or the call would ask forever.
     if (answer.state !== "granted") this.#budget.answered();
     this.#lateAsks = 0;
     switch (answer.state) {
       case "granted":
-        return this.#open(sent, sent.nowMs, answer.validMs, answer.fencingToken);
+        this.#open(sent, sent.nowMs, answer.validMs, answer.fencingToken);
+        return this.#lease === null ? this.#onUnusedGrant(answer.fencingToken) : undefined;
       case "queued":
         return this.#enqueue(answer, sent);
       case "held":
@@ -461,6 +459,16 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     const leftMs = deadlineMs(startMs, claimMs, claimMs) - engine.clock.now();
     const hasTime = leftMs > claimMs / 2;
     if (this.#terms.autoRenew && hasTime) this.#open(sent, startMs, claimMs, fencingToken);
+    if (this.#lease === null) waiters.dequeue(this);
+  }
+
+  /** The answer "granted" has opened no lease: the call asks again, at once if it was only late. */
+  async #onUnusedGrant(fencingToken: bigint): Promise<void> {
+    this.#context.waiters.dequeue(this);
+    if (!this.#context.held.hasLater(this.keys.lock, this, fencingToken)) return;
+    // A later grant has a lease here. If the server has lost that one, it answers the same until it ends: no outage.
+    if (this.mode === "wait") this.#budget.answered();
+    await this.#pause(RETRY_MS);
   }
 
   /**
@@ -578,8 +586,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
 
   #answered(): Promise<void> {
     if (this.#unanswered === 0) return Promise.resolve();
-    this.#whenAnswered ??= Promise.withResolvers();
-    return this.#whenAnswered.promise;
+    return (this.#whenAnswered ??= Promise.withResolvers()).promise;
   }
 
   async quiet(): Promise<void> {

@@ -55,6 +55,11 @@ export class Waiters implements InboxListener {
   remove(waiter: Waiter, signal?: AbortSignal): void {
     if (this.#waiters.get(waiter.value) === waiter) this.#waiters.delete(waiter.value);
     if (signal !== undefined) unwatchAbort(signal, waiter);
+    this.dequeue(waiter);
+  }
+
+  /** Takes a waiter out of its waiting room, if it is in one: the server no longer has it in the queue. */
+  dequeue(waiter: Waiter): void {
     const room = this.#rooms.get(waiter.keys.lock);
     if (room === undefined) return;
     room.dequeue(waiter);

@@ -2,6 +2,7 @@
  * Shared leases of one client: several at once, beside owner ids, lost messages, and the losses of keys.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { Lease } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { ASK } from "../../redis/protocol/scripts.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
@@ -129,3 +130,41 @@ Deno.test("RedisLock.acquire() in shared mode finds grants whose messages are lo
     assertEquals(await stage.holder(), null);
     await stage.freeAtOnce();
   }));
+
+Deno.test("RedisLock takes calls that confirm their grants by an ask for no loss of the queue", () =>
+  play(async ({ lock, other, gates, waiting }) => {
+    const options = { limit: 2, autoRenew: false };
+    const [first, second] = [await other.acquire("n", options), await other.acquire("n", options)];
+    // The asks of each call, in the order of the calls.
+    const asks = new Map<string, number>();
+    const numberOf = (value: string) => [...asks.keys()].indexOf(value);
+    const gate = new Gate();
+    let isGated = false;
+    gates.onRequest = ({ script, args: [value = ""] }) => {
+      if (script !== "ask") return;
+      asks.set(value, (asks.get(value) ?? 0) + 1);
+      if (isGated && numberOf(value) === 1) return gate.pass();
+    };
+    const calls: Promise<Lease>[] = [];
+    while (calls.length < 10) {
+      calls.push(lock.acquire("n", options));
+      calls.at(-1)!.catch(() => {}); // it is awaited later
+      await waitUntil("it waits", async () => await waiting() === calls.length);
+    }
+    await first.release();
+    const lease0 = await calls[0]!;
+    // Call 1 has a message of its grant, and asks for a whole TTL: that is held back.
+    isGated = true;
+    await second.release();
+    await gate.arrived;
+    const last = [...asks.keys()].at(-1)!;
+    asks.set(last, 0);
+    gates.gap(); // from now on one look is enough to believe that waiters are missing
+    await lease0.release();
+    await (await calls[2]!).release();
+    const lease3 = await calls[3]!;
+    assertEquals(asks.get(last), 0, "the last one has no reason to ask");
+    gate.open();
+    await lease3.release();
+    for (const call of [calls[1]!, ...calls.slice(4)]) await (await call).release();
+  }, { unavailableAfterMs: LONG_TTL_MS }));

@@ -1,8 +1,9 @@
 /**
  * When the victim of a steal learns of it.
  */
-import { assert, assertEquals, assertInstanceOf } from "@std/assert";
+import { assert, assertEquals, assertGreaterOrEqual, assertInstanceOf } from "@std/assert";
 import { type Lease, LeaseLostError } from "../../mod.ts";
+import { RETRY_MS } from "../../core/time/outage_budget.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
@@ -10,7 +11,9 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { atOnce, play, TTL_MS } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { KEPT_TTL_MS } from "../../testing/time.ts";
+import { ENDING_TTL_MS, KEPT_TTL_MS } from "../../testing/time.ts";
+
+const OUTAGE_MS = ENDING_TTL_MS;
 
 function assertStolen({ signal }: Lease): void {
   assert(signal.aborted);
@@ -102,3 +105,30 @@ Deno.test("RedisLock.request() with steal: a victim whose inbox is closed learns
     await near.close();
   }
 });
+
+Deno.test("RedisLock.acquire() pauses between asks, and reports no outage, while the server has lost a lease that still counts here", () =>
+  play(async ({ lock, gates, keys, waiting, server: { command } }) => {
+    await command("SET", keys.token, "9000000000000000"); // a later one than any that the server makes
+    const believed = await lock.acquire("n");
+    // When each of two other calls asks, from the loss on.
+    const sentMs = new Map<string, number[]>();
+    gates.onRequest = ({ script, args: [value = ""] }) => {
+      if (script !== "ask") return;
+      sentMs.set(value, [...sentMs.get(value) ?? [], performance.now()]);
+    };
+    const calls = [lock.acquire("n"), lock.acquire("n")];
+    for (const call of calls) call.catch(() => {}); // they are awaited later
+    await waitUntil("both wait", async () => await waiting() === 2);
+    for (const times of sentMs.values()) times.length = 0;
+    await command("DEL", keys.lock, keys.token); // the next token is lower
+    await waitUntil("the first asks for longer than an outage, the second for its process", () => {
+      const [first = [], second = []] = [...sentMs.values()];
+      return first.at(-1)! - first[0]! > 2 * OUTAGE_MS && second.length > 3;
+    });
+    believed.throwIfLost();
+    const [asks] = sentMs.values();
+    const tookMs = asks!.at(-1)! - asks![0]!;
+    assertGreaterOrEqual(tookMs, (asks!.length - 1) * (RETRY_MS - 1));
+    await believed.release();
+    for (const call of calls) await (await call).release();
+  }, { ttlMs: 600_000, unavailableAfterMs: OUTAGE_MS }));
