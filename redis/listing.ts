@@ -12,6 +12,9 @@ import { refusalOf } from "./protocol/failures.ts";
 import { lockPattern, nameOfKey } from "./protocol/keys.ts";
 import { SCAN_START } from "./protocol/wire.ts";
 
+/** How often a walk begins at most. A client that cannot know its epoch returns another one each time. */
+const MAX_WALKS = 4;
+
 /** Whether names can be listed: keys must have a prefix, and a client of a cluster name its primaries. */
 export function canList(client: RedisClient, keyPrefix: string): boolean {
   return keyPrefix !== "" && (!client.cluster || client.primaries !== undefined);
@@ -43,15 +46,35 @@ export async function* listNames(
     ? await answer(newBudget(), () => client.primaries!())
     : [{ send: client.send.bind(client) }];
   for (const server of servers) {
-    let cursor = SCAN_START;
+    const scan = (cursor: string) =>
+      answer(newBudget(), () => commands.scan(server, cursor, pattern));
+    for await (const key of walk(client, scan)) {
+      const name = nameOfKey(keyPrefix, key);
+      if (name !== null) yield name;
+    }
+  }
+}
+
+/**
+ * The keys of a server, from `SCAN_START` to the end. A cursor counts only in the process that has given it: when
+ * the connection has changed, the walk begins again.
+ */
+async function* walk(
+  client: RedisClient,
+  scan: (cursor: string) => Promise<{ readonly cursor: string; readonly keys: readonly string[] }>,
+): AsyncGenerator<string> {
+  for (let walks = 1;; walks++) {
+    const { epoch } = client;
+    const isSame = () => client.epoch === epoch || walks === MAX_WALKS;
+    let [cursor, parts] = [SCAN_START, 0];
     do {
-      const part = await answer(newBudget(), () => commands.scan(server, cursor, pattern));
-      for (const key of part.keys) {
-        const name = nameOfKey(keyPrefix, key);
-        if (name !== null) yield name;
-      }
+      const part = await scan(cursor);
+      yield* part.keys;
       cursor = part.cursor;
-    } while (cursor !== SCAN_START);
+      parts++;
+    } while (cursor !== SCAN_START && isSame());
+    // What comes in one part needs no cursor.
+    if (cursor === SCAN_START && (parts === 1 || isSame())) return;
   }
 }
 

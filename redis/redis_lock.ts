@@ -58,7 +58,7 @@ import { canList, checkListable, listNames } from "./listing.ts";
 import { OwnerCalls } from "./owner_calls.ts";
 import { type AskMode, NO_LIMIT, type QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
-import { classifyFailure } from "./protocol/failures.ts";
+import { classifyFailure, hideCommand } from "./protocol/failures.ts";
 import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./protocol/keys.ts";
 import { SharedTimer } from "./shared_timer.ts";
 import { Waiters } from "./waiting/waiters.ts";
@@ -148,9 +148,10 @@ export class RedisLock implements AttachableLock, ListableLock {
    * @throws {RangeError} If an option is out of range.
    */
   constructor(client: RedisClient, options: RedisLockOptions = {}) {
-    if (typeof client?.send !== "function") {
+    if (!isAdapter(client)) {
       throw new LockSetupError(
-        "Cannot use this Redis client: pass an adapter, as in new RedisLock(nodeRedis(client))",
+        "Cannot use this Redis client: pass an adapter, as in new RedisLock(nodeRedis(client)), " +
+          "or an object of your own with 'send', 'epoch' and 'cluster'",
       );
     }
     const read = this.#options = readTable("new RedisLock()", options, REDIS_LOCK_OPTIONS);
@@ -166,7 +167,10 @@ export class RedisLock implements AttachableLock, ListableLock {
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     const classify = classifyFailure;
-    const outage = { clock, service: "Redis", unavailableAfterMs, classify, client };
+    const outage = {
+      ...{ clock, service: "Redis", unavailableAfterMs, classify },
+      client: withoutCommands(client),
+    };
     this.#context = { engine, commands, waiters, held, ended, outage };
     const [lifetime, nesting] = [this.#lifetime, this.#nesting];
     this.#calls = new Calls({ strategy: "redis", lock: this, lifetime, nesting, clock }, {
@@ -393,6 +397,26 @@ export class RedisLock implements AttachableLock, ListableLock {
         "Dispose the RedisLock first, then close the client",
     );
   }
+}
+
+/** Clients of some packages have a `send()` of their own, `Bun.redis` for example. */
+function isAdapter(client: RedisClient): boolean {
+  return typeof client?.send === "function" && typeof client.epoch === "number" &&
+    typeof client.cluster === "boolean";
+}
+
+/**
+ * The client's `connectionError` without its command, which may be the login: the error becomes a cause that logs
+ * show.
+ */
+function withoutCommands(client: RedisClient): Pick<RedisClient, "connectionError"> {
+  return {
+    get connectionError() {
+      const error = client.connectionError;
+      hideCommand(error);
+      return error;
+    },
+  };
 }
 
 /** Also if the client of a user throws, the locks must be released. */

@@ -45,7 +45,7 @@ export interface IoredisSubscriber {
   /** Listens for messages. */
   on(event: "message", listener: (channel: string, message: string) => void): unknown;
   /** Listens for events of the connection. */
-  on(event: "error" | "end", listener: () => void): unknown;
+  on(event: "error" | "end", listener: (error?: unknown) => void): unknown;
   /** Closes the connection. */
   disconnect(): void;
   /** The state of the connection. */
@@ -272,7 +272,8 @@ async function subscribe(
       resolve();
     });
   });
-  subscriber.on("error", () => {}); // "end" follows
+  let failure: unknown = null;
+  subscriber.on("error", (error) => failure = error); // "end" follows
   subscriber.on("message", (_channel, message) => onMessage(message));
   const close = () => subscriber.status !== "end" && subscriber.disconnect();
   signal.addEventListener("abort", close);
@@ -281,6 +282,8 @@ async function subscribe(
     await subscriber.subscribe(channel);
     onSubscribed();
     await ended;
+  } catch (error) {
+    throw failure ?? error; // which says only that the connection is closed, if the login is refused
   } finally {
     signal.removeEventListener("abort", close);
     close();

@@ -54,7 +54,8 @@ const adapters = new WeakMap<Adaptable, RedisClient>();
  *
  * @param client A connected client as `createClient()`, `createSentinel()` or `createCluster()` makes it.
  * @returns The client as the Redis strategy sees it.
- * @throws {LockSetupError} If it is not such a client, but one of `createClientPool()` for example.
+ * @throws {LockSetupError} If it is not such a client, but one of `createClientPool()` or of version 4 for
+ * example, or if it has a `keyPrefix`, which raw commands ignore. Use the `keyPrefix` of `RedisLock` instead.
  *
  * @example Usage
  * ```ts ignore
@@ -115,6 +116,14 @@ export function nodeRedis(
   }
   if ("call" in client) {
     throw new LockSetupError("Cannot use an ioredis client in nodeRedis(): use ioredis(client)");
+  }
+  if (!("destroy" in client) && "disconnect" in client) {
+    throw new LockSetupError("Cannot use this version of node-redis: use version 5 or later");
+  }
+  if (Reflect.get(client, "_keyPrefix")) { // the only member that all three kinds of clients have for it
+    throw new LockSetupError(
+      "Cannot use a node-redis client that has a 'keyPrefix': set that of RedisLock instead",
+    );
   }
   const known = adapters.get(client);
   if (known !== undefined) return known;
@@ -184,7 +193,8 @@ function watchCluster(cluster: NodeRedisCluster, watch: ConnectionWatch): void {
     watch.forget(node as object);
     watch.forget(cluster);
   });
-  cluster.on(ERROR_EVENT, (error) => watch.failed(cluster, error));
+  const isReady = () => cluster.masters.some(({ client }) => client?.isReady);
+  cluster.on(ERROR_EVENT, (error) => isReady() || watch.failed(cluster, error));
 }
 
 /** Returns the client of a master, if possible of a connected one. */

@@ -25,7 +25,7 @@ import {
   stealArguments,
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
-import { failureOf, hideCommand, refusalOf } from "./failures.ts";
+import { failureOf, refusalOf } from "./failures.ts";
 import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys, slotOf } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
@@ -261,7 +261,6 @@ export class RedisCommands {
   /** Frees the slot. Returns the error without the command's arguments, or why the client is of no use. */
   #onFailure(error: unknown, { window }: Slot): unknown {
     window.free(refusalOf(error) !== null);
-    hideCommand(error);
     return failureOf(this.client, error);
   }
 

@@ -74,10 +74,11 @@ const NETWORK_FAILURES = new Map([
 ]);
 
 /**
- * Why a connection cannot be made before somebody changes a certificate or a permission: the part of a code or of
- * a text that tells it and may be shown, what has happened, and what to do. Codes and alert numbers are those
- * of OpenSSL in Node; the other texts come from Deno. The alerts of a damaged record, of an error inside the
- * server and of a cancelled handshake may pass, and so does a certificate that is not valid yet.
+ * Why no command can be sent before somebody changes a certificate, a permission or the program: the part of a
+ * code or of a text that tells it and may be shown, what has happened, and what to do. Codes and alert numbers
+ * are those of OpenSSL in Node, the modes those of ioredis; the other texts come from Deno. The alerts of a
+ * damaged record, of an error inside the server and of a cancelled handshake may pass, and so does a
+ * certificate that is not valid yet.
  */
 const SETUP_FAILURES: readonly (readonly [RegExp, string, string])[] = [
   [
@@ -89,6 +90,16 @@ const SETUP_FAILURES: readonly (readonly [RegExp, string, string])[] = [
     /^ERR_SSL_\w+?_ALERT_(?!BAD_RECORD_MAC|INTERNAL_ERROR|USER_CANCELLED)\w+|^received fatal alert(?!: (?:BadRecordMac|InternalError|UserCanceled))|\bSSL alert number (?!(?:20|80|90)\b)\d+/,
     "it refuses the TLS handshake",
     "Does it want another certificate of the client?",
+  ],
+  [
+    /^ERR_OSSL_\w+/,
+    "the client cannot use its certificate or its key",
+    "Are both PEM, not encrypted, and a pair?",
+  ],
+  [
+    /^Connection (?:in subscriber|is in monitoring) mode/,
+    "the client takes no commands",
+    "Give the locks a client that neither subscribes nor monitors",
   ],
   [/--allow-net\b/, "the process may not connect to it", "Give it this permission for its address"],
 ];
@@ -185,11 +196,15 @@ const NODE_OF_CLUSTER =
   "the server is a node of a cluster, and this client is not one of a cluster";
 const USE_CLUSTER = "Use createCluster(), new Cluster() or a URL with redis+cluster://";
 
-/** The failure of a command of this client: why the client is of no use, if that is so, else the error. */
+/**
+ * The failure of a command of this client: why the client is of no use, if that is so, else the error. The
+ * error loses its command.
+ */
 export function failureOf(
   { unusable, cluster }: Pick<RedisClient, "unusable" | "cluster">,
   error: unknown,
 ): unknown {
+  hideCommand(error);
   if (unusable !== undefined) return new UnusableClientError(unusable, { cause: error });
   const code = refusalOf(error)?.code;
   if (cluster || (code !== "MOVED" && code !== "ASK")) return error; // which a cluster client follows
@@ -197,8 +212,8 @@ export function failureOf(
 }
 
 /**
- * Removes the command from an error: ioredis puts it there, and its arguments contain the owner id. The
- * error is of one command of ours, and nobody else has it yet.
+ * Removes the command from an error and those in it: ioredis puts it there, and its arguments contain the owner
+ * id or, if it is the client's own login, the password.
  */
 export function hideCommand(error: unknown): void {
   for (const each of errorsIn(error, MAX_DEPTH)) {

@@ -12,8 +12,9 @@ import { INBOX_CHANNEL_PREFIX, makeNonce } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
 import { refusalOf } from "../protocol/failures.ts";
 
-/** Pause in ms before it subscribes again. */
+/** Pauses in ms before it subscribes again: the first one after a success, and the longest one without. */
 const RETRY_MS = 100;
+const MAX_RETRY_MS = 1_000;
 /** The same if Redis has refused it for good: the pause grows. */
 const MIN_MUTE_MS = 500;
 const MAX_MUTE_MS = 60_000;
@@ -39,6 +40,8 @@ export class Inbox {
   readonly #listener: InboxListener;
   readonly #closed = new AbortController();
   #running: Promise<void> | null = null;
+  /** The longest pause before the next attempt. */
+  #retryMs = RETRY_MS;
   /** When a mute inbox tries again, in monotonic ms, and its pause after that. */
   #nextTryMs = 0;
   #muteMs = MIN_MUTE_MS;
@@ -77,7 +80,6 @@ export class Inbox {
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#running;
-    this.listens = false;
   }
 
   async #run(): Promise<void> {
@@ -89,7 +91,10 @@ export class Inbox {
         const refusal = refusalOf(error);
         if (refusal?.passing === false) return this.#onRefusal(refusal.code, error);
       }
-      await pause(this.#clock, RETRY_MS, signal);
+      // Random, so that not all instances connect together.
+      const pauseMs = RETRY_MS + Math.random() * (this.#retryMs - RETRY_MS);
+      this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS);
+      await pause(this.#clock, pauseMs, signal);
     }
   }
 
@@ -112,6 +117,7 @@ export class Inbox {
       const onMessage = this.#receive.bind(this);
       await this.#client.subscribe!(channel, onMessage, onSubscribed, ended.signal);
     } finally {
+      this.listens = false; // its waiters ask more often until it does again
       cancel();
       signal.removeEventListener("abort", end);
     }
@@ -121,6 +127,7 @@ export class Inbox {
     this.listens = true;
     this.isMute = false;
     this.#muteMs = MIN_MUTE_MS;
+    this.#retryMs = RETRY_MS;
     this.#listener.onInboxChange();
   }
 
@@ -130,7 +137,6 @@ export class Inbox {
   }
 
   #onRefusal(code: string, error: unknown): void {
-    this.listens = false;
     this.#becomeMute(this.#clock.now() + this.#muteMs);
     this.#muteMs = Math.min(2 * this.#muteMs, MAX_MUTE_MS);
     this.#running = null;

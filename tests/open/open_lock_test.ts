@@ -4,6 +4,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { rm, writeFile } from "node:fs/promises";
 import process from "node:process";
+import { inspect } from "node:util";
 import { type DistributedLock, LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { openLock } from "../../open/mod.ts";
 import { FileLock } from "../../file/mod.ts";
@@ -27,12 +28,14 @@ import { redisTlsSkip, startRedisTls } from "../../testing/servers/redis_tls.ts"
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { zooKeeperEnsembleSkip } from "../../testing/servers/zookeeper_ensemble.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
-import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 import { secure, startTlsScene } from "../../testing/zookeeper/tls_scene.ts";
 
 const IS_SOAK = process.env.HOLDFAST_SOAK === "1";
 const CLIENTS = ["redis", "ioredis"] as const;
 const OUTAGE = `unavailableAfterMs=${CONDITION_BOUND_MS}`;
+/** A cluster client keeps the call until then. */
+const SHORT_OUTAGE = `unavailableAfterMs=${scaled(3_000)}`;
 const SECRET = "p%40ss%2Fword"; // p@ss/word
 
 async function temporaryDirectory() {
@@ -90,20 +93,23 @@ for (const client of CLIENTS) {
     await waitUntil("its connections end", async () => await connections(server) === 0);
   });
 
-  Deno.test(`openLock: Redis by ${client}, a wrong password is a setup error`, async () => {
+  Deno.test(`openLock: Redis by ${client}, a wrong password is a setup error without the password, on a cluster too`, async () => {
     await using server = await startRedis();
     await server.command("CONFIG", "SET", "requirepass", "right");
-    const locks = await openLock(
-      `redis://:wr0ng@127.0.0.1:${server.port}?client=${client}&${OUTAGE}`,
-    );
-    const close = noteOpen(() => locks[Symbol.asyncDispose]());
-    try {
-      const error = await assertRejects(() => locks.acquire("a"), LockSetupError);
-      assert(!error.message.includes("wr0ng"), error.message);
-    } finally {
-      await close();
-      await server.command("AUTH", "right");
+    for (const scheme of ["redis", "redis+cluster"]) {
+      const outage = scheme === "redis" ? OUTAGE : SHORT_OUTAGE;
+      const at = `:wr0ng@127.0.0.1:${server.port}`;
+      const locks = await openLock(`${scheme}://${at}?client=${client}&${outage}`);
+      const close = noteOpen(() => locks[Symbol.asyncDispose]());
+      try {
+        const error = await assertRejects(() => locks.acquire("a"), LockSetupError);
+        const all = inspect(error, { depth: Infinity, showHidden: true });
+        assert(!all.includes("wr0ng"), all);
+      } finally {
+        await close();
+      }
     }
+    await server.command("AUTH", "right");
   });
 
   Deno.test(`openLock: Redis by ${client}, disposal closes a client that still connects`, async () => {

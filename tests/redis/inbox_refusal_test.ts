@@ -127,4 +127,25 @@ for (const name of ["node-redis", "ioredis"] as const) {
     await close();
     await nothingLeft(server);
   });
+
+  Deno.test(`${name}: RedisLock says so and polls when its inbox may not log in any more, as the password is another one`, async () => {
+    await using server = await startRedis();
+    const { command, hostname, port } = server;
+    await command("ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all");
+    const { client, close } = await openRedisClient(name, `redis://u:secret@${hostname}:${port}`);
+    const warnings: string[] = [];
+    {
+      const options = { ttlMs: LONG_TTL_MS, onWarning: (text: string) => void warnings.push(text) };
+      await using lock = new RedisLock(client, options);
+      const held = await lock.acquire("n");
+      await command("ACL", "SETUSER", "u", "resetpass", ">other"); // which ends no connection
+      const waiting = lock.acquire("n");
+      await waitUntil("it says so", () => warnings.length > 0);
+      assertMatch(warnings[0]!, /so waiters poll: WRONGPASS/);
+      await held.release();
+      await (await within("it is granted", waiting)).release();
+    }
+    await close();
+    await nothingLeft(server);
+  });
 }

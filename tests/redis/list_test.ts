@@ -102,6 +102,40 @@ Deno.test("RedisLock.list() repeats a SCAN that fails until Redis is unavailable
   assertEquals(scans, before);
 });
 
+Deno.test("RedisLock.list() begins again when the client has connected anew, as a cursor counts on one server only", async () => {
+  const cursors: string[] = [];
+  let onScan = (_count: number) => {};
+  const client = {
+    send(_command: string, [cursor]: string[]) {
+      cursors.push(cursor!);
+      onScan(cursors.length);
+      const isFirst = cursor === "0";
+      return Promise.resolve(isFirst ? ["7", ["lock:a"]] : ["0", ["lock:b"]]);
+    },
+    epoch: 1,
+    cluster: false,
+  };
+  await using locks = new RedisLock(client);
+  const list = async (on: typeof onScan) => {
+    onScan = on;
+    const names = await collect(locks.list());
+    return [cursors.splice(0).join(), names.join()];
+  };
+  assertEquals(await list(() => {}), ["0,7", "a,b"]);
+  const reconnectAt = (at: number) => (count: number) =>
+    void (client.epoch += count === at ? 1 : 0);
+  assertEquals(await list(reconnectAt(1)), ["0,0,7", "a,a,b"]);
+  assertEquals(await list(reconnectAt(2)), ["0,7,0,7", "a,a,b,b"], "the last part is another's");
+  const names = locks.list()[Symbol.asyncIterator]();
+  await names.next();
+  client.epoch++; // while the caller uses the name
+  await names.next();
+  assertEquals(cursors.splice(0).join(), "0,0");
+  await names.return!();
+  const restless = await list(() => void client.epoch++);
+  assertEquals(restless, ["0,0,0,0,7", "a,a,a,a,b"], "a client that cannot know it");
+});
+
 const skip = await redisClusterSkip();
 
 Deno.test({

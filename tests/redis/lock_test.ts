@@ -455,7 +455,10 @@ Deno.test("RedisLock throws on bad options at construction", () => {
   for (const [options, type] of bad) {
     assertThrows(() => new RedisLock(client, options as RedisLockOptions), type);
   }
-  assertThrows(() => new RedisLock({} as typeof client), LockSetupError, "nodeRedis");
+  const bare = { send: client.send, subscribe() {}, close() {} }; // such as Bun.redis
+  for (const other of [{}, bare, { ...bare, epoch: 0 }, { ...bare, cluster: false }]) {
+    assertThrows(() => new RedisLock(other as never), LockSetupError, "nodeRedis");
+  }
 });
 
 Deno.test("RedisLock rejects bad owner ids before it sends anything", async () => {

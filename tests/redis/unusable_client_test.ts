@@ -2,7 +2,14 @@
  * A client that can never send a command is an error of setup, at once; only a lost connection is an
  * outage (invariant 9). And what errors and disposal say of such clients.
  */
-import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertInstanceOf,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { inspect } from "node:util";
 import { Cluster, Redis } from "ioredis";
 import { createClient, createCluster, createSentinel } from "redis";
@@ -65,6 +72,22 @@ Deno.test("RedisLock rejects with LockSetupError at once when its client is clos
   const cluster = new Cluster([URL_NOWHERE], { lazyConnect: true }).on("error", () => {});
   cluster.disconnect();
   await assertSetupErrors(ioredis(cluster));
+});
+
+Deno.test("RedisLock rejects with LockSetupError at once when its ioredis client subscribes or monitors", async () => {
+  await using server = await startRedis();
+  const client = new Redis(server.url, { protocol: 2 });
+  await client.subscribe("c");
+  const monitor = await new Redis(server.url, { lazyConnect: true, protocol: 2 }).monitor();
+  for (const each of [client, monitor]) {
+    await using lock = new RedisLock(ioredis(each), { unavailableAfterMs: NEVER_MS });
+    const error = await within(
+      "it rejects at once",
+      assertRejects(() => lock.acquire("n"), LockSetupError),
+    );
+    assertStringIncludes((error as Error).message, "Give the locks a client that neither");
+  }
+  for (const each of [client, monitor]) await endIoredis(each);
 });
 
 Deno.test("RedisLock rejects a call that waits with LockSetupError when its client is closed", async () => {

@@ -28,6 +28,25 @@ Deno.test("nodeRedis() throws a LockSetupError when it gets a pool or a client o
   assertThrows(() => nodeRedis(client as never), LockSetupError, "use ioredis(client)");
 });
 
+Deno.test("nodeRedis() throws a LockSetupError when it gets a client of version 4, which has no destroy()", () => {
+  const unused = () => {};
+  const common = { sendCommand: unused, on: unused, duplicate: unused, disconnect: unused };
+  for (const more of [{ isReady: true, isOpen: true }, { masters: [], nodeClient: unused }]) {
+    const client = { ...common, ...more };
+    assertThrows(() => nodeRedis(client as never), LockSetupError, "use version 5 or later");
+  }
+});
+
+Deno.test("nodeRedis() throws a LockSetupError when the client has a 'keyPrefix', which raw commands ignore", () => {
+  const keyPrefix = "app:";
+  const client = createClient({ keyPrefix });
+  const sentinel = createSentinel({ name: "n", sentinelRootNodes: [], keyPrefix });
+  const cluster = createCluster({ rootNodes: [{ url: "redis://127.0.0.1:1" }], keyPrefix });
+  for (const each of [client, client.withTypeMapping({}), sentinel, cluster]) {
+    assertThrows(() => nodeRedis(each), LockSetupError, "set that of RedisLock instead");
+  }
+});
+
 Deno.test("nodeRedis() takes a client, a Sentinel client and a cluster client, also as proxies", () => {
   const client = createClient();
   const sentinel = createSentinel({ name: "n", sentinelRootNodes: [] });

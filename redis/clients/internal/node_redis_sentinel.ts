@@ -125,6 +125,9 @@ class SentinelAdapter implements RedisClient {
     if (this.#primary !== null) this.#watch.changed();
     this.#primary = primary;
     watchClient(primary, this.#watch);
+    const forget = () => this.#watch.forget(this.#sentinel); // it reports the errors of the primary, too
+    forget();
+    primary.on("ready", forget);
     primary.on("end", () => this.#watch.forget(primary)); // the client has dropped it
     for (const subscription of this.#subscriptions) subscription.abort();
   }

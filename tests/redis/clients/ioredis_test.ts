@@ -197,6 +197,18 @@ Deno.test("ioredis() subscribes on a connection of its own that is not made agai
   assertEquals(failing.log, ["disconnect"]);
 });
 
+Deno.test("ioredis() tells why the connection of a subscription failed, which the client reports as an event only", async () => {
+  const { connected, ended, events } = subscribing();
+  events.emit("error", new Error("WRONGPASS invalid username-password pair"));
+  connected.reject(new Error("Connection is closed."));
+  await assertRejects(() => ended, Error, "WRONGPASS");
+  const later = subscribing();
+  await later.succeed();
+  later.events.emit("error", new Error("of the connection"));
+  later.end();
+  await within("it had subscribed", later.ended);
+});
+
 Deno.test("ioredis() writes the first command of a turn at once, and those behind it in batches of 2, 4, 8 and 16", async () => {
   const log: string[] = [];
   const client = fake("ready", {

@@ -40,7 +40,7 @@ function fakeCluster() {
 }
 
 Deno.test("nodeRedis() of a cluster client counts the changes of its nodes, and names the last error of those that are down", () => {
-  const { cluster, client, events } = fakeCluster();
+  const { cluster, client, events, masters, node } = fakeCluster();
   const [a, b] = [{}, {}];
   const told = () => (client.connectionError as Error | undefined)?.message;
   for (const event of ["node-ready", "node-reconnecting", "node-disconnect"]) {
@@ -65,8 +65,12 @@ Deno.test("nodeRedis() of a cluster client counts the changes of its nodes, and 
   assertEquals(told(), "4");
   events.emit("node-ready", a);
   assertEquals(told(), undefined);
+  masters.push({}, { client: node("ready", true) });
+  events.emit("error", new Error("of a search for nodes"));
+  assertEquals(told(), undefined, "a master is connected");
   cluster.isOpen = false;
   assert(client.unusable !== undefined);
+  masters.length = 0;
   events.emit("error", new Error("5"));
   assertEquals(client.unusable, undefined, "it could not connect: that is an outage");
 });
@@ -289,9 +293,23 @@ Deno.test("nodeRedis() of a Sentinel client looks for a primary when none is con
   events.emit("topology-change");
   await settle();
   assertEquals(finds.length, 2);
-  a.raw.isReady = true;
-  assertEquals([told(), await client.send("PING", [], "")], [undefined, "a"]);
   sentinel.isOpen = false;
   await assertRejects(() => client.send("PING", [], ""), Error, "The client is closed");
   assertEquals([client.unusable, finds.length], [undefined, 2], "it has reported an error");
+  sentinel.isOpen = true;
+  a.raw.isReady = true;
+  a.events.emit("ready");
+  assertEquals([told(), await client.send("PING", [], "")], [undefined, "a"]);
+  a.raw.isReady = false;
+  assertEquals(told(), undefined, "the error is over");
+  sentinel.isOpen = false;
+  assert(client.unusable !== undefined);
+});
+
+Deno.test("nodeRedis() of a Sentinel client forgets the errors before its first primary", async () => {
+  const { client, events, sentinel } = fakeSentinel(fakeClient());
+  events.emit("error", new Error("of a sentinel that is down"));
+  await client.send("PING", [], "");
+  sentinel.isOpen = false;
+  assert(client.unusable !== undefined);
 });

@@ -1,4 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { inspect } from "node:util";
 import {
   classifyFailure,
   failureOf,
@@ -205,7 +206,7 @@ Deno.test("classifyFailure() repeats a passing refusal, and names the code of ea
   );
 });
 
-Deno.test("classifyFailure() takes a bad certificate and a missing permission for errors of setup, which answer no release", () => {
+Deno.test("classifyFailure() takes a bad certificate, a missing permission and a client that subscribes for errors of setup, which answer no release", () => {
   const coded = (code: string) => Object.assign(new Error("x"), { code });
   const failures: [error: Error, shown: string][] = [
     [coded("CERT_HAS_EXPIRED"), "CERT_HAS_EXPIRED"],
@@ -229,6 +230,16 @@ Deno.test("classifyFailure() takes a bad certificate and a missing permission fo
       "SSL alert number 40",
     ],
     [new Error("received fatal alert: CertificateRequired"), "received fatal alert"],
+    [coded("ERR_OSSL_PEM_NO_START_LINE"), "ERR_OSSL_PEM_NO_START_LINE"],
+    [coded("ERR_OSSL_X509_KEY_VALUES_MISMATCH"), "ERR_OSSL_X509_KEY_VALUES_MISMATCH"],
+    [
+      new Error("Connection in subscriber mode, only subscriber commands may be used"),
+      "Connection in subscriber mode",
+    ],
+    [
+      new Error("Connection is in monitoring mode, can't process commands."),
+      "Connection is in monitoring mode",
+    ],
     [
       new Error('Requires net access to "h:6379", run again with the --allow-net flag'),
       "--allow-net",
@@ -271,6 +282,16 @@ Deno.test("failureOf() takes a redirection for an error of setup only if the cli
     const error = new Error(text);
     assertEquals(failureOf({ unusable, cluster: false }, error), error);
     assertEquals(classifyFailure(error).kind, "retry");
+  }
+});
+
+Deno.test("failureOf() removes the command from an error, as it may be the login with its password", () => {
+  const command = { name: "auth", args: ["PASSWORD"] };
+  const inner = Object.assign(new Error("WRONGPASS invalid"), { command });
+  const error = Object.assign(new Error("Failed"), { command, lastNodeError: inner });
+  for (const unusable of [undefined, "the client is closed"]) {
+    const failure = failureOf({ unusable, cluster: true }, error);
+    assertEquals(inspect(failure, { depth: Infinity }).includes("PASSWORD"), false);
   }
 });
 

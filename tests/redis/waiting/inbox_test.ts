@@ -1,5 +1,5 @@
 /** How an inbox subscribes: the port is one whose server never answers, time is that of the test. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { Warnings } from "../../../core/contract/warnings.ts";
 import type { RedisClient } from "../../../redis/client.ts";
 import { Inbox } from "../../../redis/waiting/inbox.ts";
@@ -116,4 +116,37 @@ Deno.test("Inbox subscribes again 100 ms after its connection has ended, and clo
   ends.at(-1)!();
   await closed;
   assertEquals([ends.length, inbox.listens, clock.timers], [4, false, 0]);
+});
+
+Deno.test("Inbox that cannot subscribe does not listen, and tries less and less often until it has subscribed", async () => {
+  const { client } = silentPort();
+  let attempts = 0;
+  let end: (() => void) | null = null;
+  let isUp = true;
+  client.subscribe = (_channel, _onMessage, onSubscribed) => {
+    attempts++;
+    if (!isUp) return Promise.reject(new Error("ERR max number of clients reached"));
+    onSubscribed();
+    return new Promise<void>((resolve) => end = resolve);
+  };
+  const { clock, inbox, changes } = open(client);
+  await clock.pass(0);
+  assertEquals([attempts, inbox.listens, inbox.isCountable], [1, true, true]);
+  isUp = false;
+  end!();
+  await clock.pass(100);
+  assertEquals([attempts, inbox.listens, inbox.isCountable], [2, false, false]);
+  assertEquals(changes, [[true, false]], "no waiter asks for that alone");
+  await clock.pass(60_000);
+  assert(attempts > 55 && attempts < 200, `${attempts} attempts in a minute`);
+  isUp = true;
+  await clock.pass(1_000);
+  assertEquals(inbox.listens, true);
+  const before = attempts;
+  end!();
+  await clock.pass(100);
+  assertEquals(attempts, before + 1, "soon after a success");
+  end!();
+  await inbox.close();
+  assertEquals([inbox.listens, clock.timers], [false, 0]);
 });
