@@ -7,9 +7,9 @@ import type { DistributedLock, Lease } from "../core/contract/distributed_lock.t
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { callback, type OptionTable, readTable, signal } from "../core/contract/options.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
-import { stemsFrom } from "../core/contract/request.ts";
+import { lossOf, stemsFrom } from "../core/contract/request.ts";
 import { CallSignal } from "../core/time/abort_watch.ts";
-import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { abortable, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 
 /** A change of what this process is, as the option `onChange` of {@linkcode lead} gets it. */
 export type LeaderChange =
@@ -119,6 +119,14 @@ export async function lead(
     if (state !== null) onWait();
     try {
       const lease = await locks.acquire(name, { signal: stop, onWait });
+      // A suspension has left it unproven: somebody else may lead by now.
+      const loss = lease.remainingMs === 0
+        ? await abortable(lossOf(lease), stop).catch(() => stop.reason)
+        : null;
+      if (loss !== null || stop.aborted) {
+        await lease[Symbol.asyncDispose]();
+        throw loss; // of which nobody hears after an abort
+      }
       const startMs = SYSTEM_CLOCK.now();
       const isFailed = await term(lease, work, stop, tell, onChange === undefined);
       const ledMs = SYSTEM_CLOCK.now() - startMs;
@@ -127,7 +135,7 @@ export async function lead(
     } catch (error) {
       if (stop.aborted) return;
       if (!(error instanceof LockError) || error instanceof LockSetupError) throw error;
-      failures = 1; // an outage: the call has taken its time already
+      failures = 1; // an outage, which took its time already, or a lease that was lost before the work began
     }
     const pauseMs = failures === 0
       ? 0

@@ -109,7 +109,7 @@ const LEASE_MS = 10_000;
  * @returns The value of the work; or `ran: false`, if another process has the lock, if the tick is more than
  * `keepMs` away by this process's clock, or if the service took longer than `keepMs` to answer.
  * @throws {unknown} The error of the work.
- * @throws {LeaseLostError} If the work succeeded, but the lease was lost before that.
+ * @throws {LeaseLostError} If the lease was lost before the work began, or before the work succeeded.
  * @throws {LockUnavailableError} In an outage of the service. The work did not run.
  * @throws {LockSetupError} If the service refuses, and will refuse again.
  * @throws {TypeError|RangeError} If an argument is bad.
@@ -154,16 +154,19 @@ export async function runOnce<T>(
     : { maxHoldMs };
   const lease = await locks.tryAcquire(tick ? `${name}@${tick.toISOString()}` : name, terms);
   if (lease === null) return { ran: false };
-  if (isTooLate()) {
+  // A suspension has left it unproven: somebody else may have the lock by now.
+  const provenForMs = isKept ? MIN_TTL_MS : undefined;
+  const lost = lease.remainingMs === 0 ? await lossOf(lease, provenForMs) : null;
+  if (lost !== null || isTooLate()) {
     await lease[Symbol.asyncDispose]();
+    if (lost !== null) throw lost;
     return { ran: false };
   }
   const ended = new AbortController();
   if (isKept) renewWhile(lease, keepMs, untilMs, ended.signal);
   try {
     const value = await work(lease);
-    const asked = lossOf(lease, isKept ? MIN_TTL_MS : undefined);
-    const loss = await within(SYSTEM_CLOCK, asked, LEASE_MS);
+    const loss = await within(SYSTEM_CLOCK, lossOf(lease, provenForMs), LEASE_MS);
     if (loss === TIMED_OUT) throw new LeaseLostError(lease.name, "unreachable");
     if (loss !== null) throw loss;
     return { ran: true, value };

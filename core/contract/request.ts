@@ -12,6 +12,7 @@ import type {
   RequestMethod,
   RequestOptions,
 } from "./distributed_lock.ts";
+import { abortable } from "../time/clock.ts";
 import { readRequestOptions, REQUEST_OPTIONS } from "./call_options.ts";
 import { LeaseLostError, LockError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
@@ -55,9 +56,12 @@ export function requestOn(source: DistributedLock, parts: {
       : await source[ifAvailable ? "tryAcquire" : "acquire"](name, rest);
     if (lease === null) return await callback(null);
     return await runUnder(lease, () => {
-      // Lost or disposed before the callback starts: then it never does.
-      if (lease.remainingMs === 0) lease.signal.throwIfAborted();
-      return parts.nesting.run(lease, callback);
+      const run = () => parts.nesting.run(lease, callback);
+      // Lost or disposed before the callback starts: then it never does. A renewal tells, and proves a lease
+      // that a suspension has left unproven.
+      if (lease.remainingMs > 0) return run();
+      const proven = lease.renew();
+      return (rest.signal === undefined ? proven : abortable(proven, rest.signal)).then(run);
     });
   };
 }

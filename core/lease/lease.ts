@@ -84,7 +84,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   #state: "held" | "kept" | "released" | "lost" = "held";
   /** The moments, in monotonic ms, from which the lease is over: by its TTL, and by `maxHoldMs`. */
   #deadlineMs: number;
-  readonly #maxHoldAtMs: number;
+  #maxHoldAtMs: number;
   /** The longest TTL, in ms, of an answered request. No answer is believed for longer than that. */
   #ttlMs: number;
   /** The longest TTL, in ms, that was requested, answered or not: how long the server may keep the lock. */
@@ -134,6 +134,21 @@ export class ManagedLease implements Lease, ScheduledLease {
     this.#sent = sent;
     this.#validMs = Math.min(ttlMs, validMs);
     this.#planRenewal(sent, validMs);
+  }
+
+  /**
+   * Limits leases of one instance: they are held for `maxHoldMs` more at most, and end in the same moment. Does
+   * nothing and returns false if one is of another class, or a proxy, which has no private members.
+   */
+  static limit(leases: readonly Lease[], maxHoldMs: number): boolean {
+    const managed = leases.filter((lease): lease is ManagedLease => #maxHoldAtMs in lease);
+    if (managed.length < leases.length) return false;
+    const endMs = managed[0]!.#context.clock.now() + maxHoldMs;
+    for (const lease of managed) {
+      lease.#maxHoldAtMs = Math.min(lease.#maxHoldAtMs, endMs);
+      lease.#context.schedule.update(lease);
+    }
+    return true;
   }
 
   get remainingMs(): number {

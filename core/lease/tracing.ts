@@ -117,7 +117,11 @@ export class CallTraces {
       }
     };
     await acquire.tracePromise(() => {
-      const begun = event[RUN_CALL]?.(begin);
+      const begun = event[RUN_CALL]?.(() => {
+        const ended = begin();
+        ended.catch(() => {}); // the subscriber may drop it; the caller gets the error in any case
+        return ended;
+      });
       return calling === undefined || begun === undefined ? begin() : begun;
     }, event);
     return await calling!;

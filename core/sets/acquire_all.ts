@@ -32,9 +32,10 @@ import {
   required,
 } from "../contract/options.ts";
 import { runUnder } from "../contract/request.ts";
+import { ManagedLease } from "../lease/lease.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import { ANSWER_WITHIN_MS } from "../time/bounded_wait.ts";
-import { BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
+import { abortable, BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
 import { type LeaseSet, leaseSetOf } from "./lease_set.ts";
 import { LimitedLease } from "./limited_lease.ts";
 
@@ -334,7 +335,7 @@ async function acquireInOrder(
     for (const { name, options } of steps) {
       const leftMs = waitMs === undefined
         ? undefined
-        : Math.max(0, Math.ceil(startMs + waitMs - SYSTEM_CLOCK.now()));
+        : Math.min(waitMs, Math.max(0, Math.ceil(startMs + waitMs - SYSTEM_CLOCK.now())));
       const call = new CallSignal(signal, ...held.map((lease) => lease.signal));
       const waited = new AbortController();
       if (options.autoRenew === false && held.length > 0) keepRenewed(held, waited.signal);
@@ -358,8 +359,9 @@ async function acquireInOrder(
       }
       held.push(lease);
     }
-    // A lease may have been lost in the moment of the last grant.
-    for (const lease of held) lease.signal.throwIfAborted();
+    await renewOlder(held, options);
+    // A lease may have been lost in the moment of the last grant, or a suspension may have followed.
+    for (const lease of held) lease.throwIfLost();
   } catch (error) {
     const refusal = await releaseAll(held, signal);
     if (!(error instanceof LockTimeoutError)) throw error;
@@ -367,12 +369,20 @@ async function acquireInOrder(
     const waitedMs = Math.round(SYSTEM_CLOCK.now() - startMs);
     throw new LockTimeoutError(error.lockName!, waitedMs, error.holderLabel, { cause: error });
   }
-  if (maxHoldMs === undefined) return leaseSetOf(held);
-  // As that of a single lease, the timer keeps no process alive whose end frees the locks.
-  const isFreedByEnd = locks.capabilities.endsBy === "process-death";
-  const clock = isFreedByEnd ? BACKGROUND_CLOCK : SYSTEM_CLOCK;
+  return leaseSetOf(maxHoldMs === undefined ? held : limited(locks, held, maxHoldMs));
+}
+
+/** Leases that are held for `maxHoldMs` more at most. */
+function limited(
+  { capabilities }: DistributedLock,
+  held: readonly Lease[],
+  maxHoldMs: number,
+): readonly Lease[] {
+  if (ManagedLease.limit(held, maxHoldMs)) return held;
+  // Of a user's own lock. As in those of the package, the timer keeps no process alive whose end frees the locks.
+  const clock = capabilities.endsBy === "process-death" ? BACKGROUND_CLOCK : SYSTEM_CLOCK;
   const endMs = clock.now() + maxHoldMs;
-  return leaseSetOf(held.map((lease) => new LimitedLease(lease, endMs, clock)));
+  return held.map((lease) => new LimitedLease(lease, endMs, clock));
 }
 
 /** Renews leases that are not renewed automatically: the next one may be waited for longer than their TTL. */
@@ -387,6 +397,24 @@ async function keepRenewed(leases: readonly Lease[], waited: AbortSignal): Promi
   } catch {
     // Its signal has ended the call.
   }
+}
+
+/**
+ * Renews the leases that a suspension has left unproven: they may be lost. Without automatic renewal, also those
+ * that are older than the last one.
+ */
+async function renewOlder(
+  held: readonly Lease[],
+  { autoRenew, signal }: AnyOptions,
+): Promise<void> {
+  // A tenth may pass: what is granted at once costs no more round trips.
+  const leastMs = autoRenew === false
+    ? 0.9 * Math.max(...held.map((lease) => lease.remainingMs))
+    : 0;
+  const older = held.filter(({ remainingMs }) => remainingMs === 0 || remainingMs < leastMs);
+  if (older.length === 0) return;
+  const renewed = Promise.all(older.map((lease) => lease.renew()));
+  await (signal === undefined ? renewed : abortable(renewed, signal));
 }
 
 /**

@@ -1,12 +1,11 @@
 /**
- * A lease that is lost `maxHoldMs` after some moment. The strategies count that time from the grant; in a set
- * it counts from the last grant of all.
+ * A lease of a user's own lock that is lost `maxHoldMs` after some moment: in a set that time counts from the
+ * last grant of all. Those of the package are limited by `ManagedLease.limit()`.
  *
  * @module
  */
 import type { Lease, LockMode } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
-import { ManagedLease } from "../lease/lease.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import type { Cancel, Clock } from "../time/clock.ts";
 
@@ -103,19 +102,10 @@ export class LimitedLease implements Lease {
     if (this.#isReleased || this.#clock.now() < this.#endMs) return;
     // The inner getter checks the clock, too: an earlier loss is the one that counts.
     if (this.#loss !== null || this.#inner.signal.aborted) return;
-    this.#loss = this.#endInner();
+    this.#loss = new LeaseLostError(this.name, "max-hold");
+    this.#inner.release().catch(() => {});
     this.#signal.abort(this.#loss);
     this.#signal.end();
-  }
-
-  /** The lease itself is lost, so that the channels tell of a loss. One of a user's own lock is released. */
-  #endInner(): LeaseLostError {
-    if (this.#inner instanceof ManagedLease) {
-      this.#inner.lose("max-hold");
-      return this.#inner.signal.reason;
-    }
-    this.#inner.release().catch(() => {});
-    return new LeaseLostError(this.name, "max-hold");
   }
 
   #throwIfOver(): void {

@@ -160,6 +160,8 @@ export async function acquireForRequest(
       const busy = await busyResult(lock, key, settings, waitInfo);
       return abandoned?.aborted ? GONE : busy;
     }
+    // A suspension has left it unproven: the answer proves it, or its signal aborts, and no handler runs.
+    if (lease.remainingMs === 0) await lossOf(lease);
     if (abandoned?.aborted) {
       await releaseInTime(lease, settings);
       return GONE;

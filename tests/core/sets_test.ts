@@ -26,6 +26,7 @@ import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 import { openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 
 type Names = string[];
 
@@ -143,6 +144,17 @@ Deno.test("acquireAll() waits for waitMs in all, and says for which name and how
   assertEquals((await locks.query("a")).holderCount, 0);
 });
 
+Deno.test("acquireAll() never asks for more than waitMs, however the clock rounds", async () => {
+  await using locks = new MemoryLock();
+  const { now } = performance;
+  performance.now = () => 1 + 3e-7;
+  try {
+    await using _set = await acquireAll(locks, ["a", "b"], { waitMs: 2 ** 31 - 1 });
+  } finally {
+    performance.now = now;
+  }
+});
+
 Deno.test("acquireAll() keeps nothing when it loses the first name in the moment in which it gets the last", async () => {
   await using locks = new MemoryLock();
   const robbed = wrapped(locks, async (name, options) => {
@@ -193,6 +205,24 @@ Deno.test("maxHoldMs of a set ends all its leases together, counted from the las
   assertThrows(() => set.throwIfLost(), LeaseLostError);
   for (const name of ["a", "b"]) assertEquals((await locks.query(name)).holderCount, 0);
   assertEquals(await set.release(), false);
+});
+
+Deno.test("maxHoldMs of a set ends leases that are kept at disposal, as that of a single lease", async () => {
+  const locks = new MemoryLock({ disposeTimeoutMs: 4 * CONDITION_BOUND_MS });
+  const set = await acquireAll(locks, ["a", "b"], { maxHoldMs: scaled(500) });
+  const disposed = locks[Symbol.asyncDispose]();
+  await within("nothing is kept for half of the time for disposal", disposed);
+  assertEquals((set.signal.reason as LeaseLostError).reason, "disposed");
+});
+
+Deno.test("maxHoldMs of a set prolongs no lease that ends earlier by its own", async () => {
+  await using locks = new MemoryLock();
+  const asked = wrapped(
+    locks,
+    (name, options) => locks.acquire(name, { ...options, maxHoldMs: 20_000 }),
+  );
+  await using set = await acquireAll(asked, ["a"], { maxHoldMs: 60_000 });
+  assert(set.remainingMs <= 20_000);
 });
 
 Deno.test("LimitedLease reads the clock, shows no owner id, and leaves no timer after its release", async () => {
@@ -311,6 +341,9 @@ function refusing(name: string, released: string[]): Lease {
         ? Promise.reject(new LockSetupError("Cannot release lock", name))
         : Promise.resolve(true);
     },
+    throwIfLost() {
+      this.signal!.throwIfAborted();
+    },
     [Symbol.asyncDispose]: () => Promise.resolve(),
   } as Partial<Lease> as Lease;
 }
@@ -398,11 +431,13 @@ Deno.test("LimitedLease ends its lease before a timer has run, whatever is asked
     async (lease) => assertEquals(await lease.release(), false),
   ];
   for (const use of uses) {
-    const { lease, clock, renewals } = openLease();
+    const { lease, clock, renewals, releases } = openLease();
     const limited = new LimitedLease(lease, clock.now() + 50, clock);
     clock.block(50);
     const used = use(limited);
-    assertEquals([lease.signal.reason?.reason, renewals.length], ["max-hold", 0]);
+    assertEquals([limited.signal.reason?.reason, renewals.length], ["max-hold", 0]);
+    await settle();
+    releases[0]!.answer({ state: "released" });
     await used;
   }
 });
@@ -457,4 +492,35 @@ Deno.test("acquireAll() without autoRenew renews what it has while it waits for 
     await someTime();
     assertEquals([renewals - before, before > 0], [0, isRenewed]);
   }
+});
+
+Deno.test("acquireAll() without autoRenew renews a lease once more that is older than the last one, and no other", async () => {
+  await using locks = new MemoryLock();
+  const leftMs: Record<string, number> = { a: 600, b: 960, c: 1_000 };
+  for (const autoRenew of [false, true, undefined]) {
+    const renewed: string[] = [];
+    const asked = wrapped(locks, (name) => {
+      const renew = () => Promise.resolve(void renewed.push(name));
+      const lease = { ...refusing(name, []), signal: NEVER, remainingMs: leftMs[name]!, renew };
+      return Promise.resolve(lease);
+    });
+    await acquireAll(asked, ["a", "b", "c"], { autoRenew });
+    assertEquals(renewed, autoRenew === false ? ["a"] : []);
+  }
+});
+
+Deno.test("maxHoldMs of a set ends leases for which a user's own lock hands out proxies", async () => {
+  await using locks = new MemoryLock();
+  const proxied = wrapped(locks, async (name, options) => {
+    return new Proxy(await locks.acquire(name, options), {
+      get(lease, key) {
+        const value = Reflect.get(lease, key, lease);
+        return typeof value === "function" ? value.bind(lease) : value;
+      },
+    });
+  });
+  const set = await acquireAll(proxied, ["a", "b"], { maxHoldMs: 50 });
+  await within("it ends", aborted(set.signal));
+  assertEquals((set.signal.reason as LeaseLostError).reason, "max-hold");
+  await (await within("the lock is free", locks.acquire("a"))).release();
 });

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } f
 import { FakeClock, FakeLock } from "../../fake/mod.ts";
 import { fetchLock } from "../../http/mod.ts";
 import {
+  acquireAll,
   LeaseLostError,
   type LeaseLostReason,
   LockError,
@@ -377,6 +378,61 @@ Deno.test("FakeClock.suspend() leaves a lease unproven until a renewal is answer
   await clock.advance(0);
   assertEquals(lease.signal.reason.reason, "expired");
   await (await locks.acquire("n")).release();
+});
+
+Deno.test("acquireAll() hands out no lease that a suspension has left unproven: it asks for it first", async () => {
+  for (const autoRenew of [true, false]) {
+    for (const isGone of [true, false]) {
+      const { clock, locks } = open();
+      await using _locks = locks;
+      const other = locks.holdElsewhere("b");
+      const call = acquireAll(locks, ["a", "b"], { autoRenew });
+      assertEquals(await now(clock, call), "pending");
+      clock.suspend(isGone ? 2 * TTL_MS : TTL_MS / 2);
+      using _thief = isGone ? locks.holdElsewhere("a") : undefined;
+      other.release();
+      const result = await now(clock, call);
+      if (isGone) {
+        assertInstanceOf(result, LeaseLostError);
+        assertEquals([result.lockName, locks.snapshot("b").holders], ["a", []]);
+      } else {
+        assert(typeof result === "object" && "leases" in result);
+        assertEquals(result.isHeld, true);
+      }
+    }
+  }
+});
+
+Deno.test("request() that asks for an unproven lease in an outage ends by its signal", async () => {
+  const { clock, locks } = open();
+  await using _locks = locks;
+  const other = locks.holdElsewhere("n");
+  const abort = new AbortController();
+  let hasRun = false;
+  const call = locks.request("n", { signal: abort.signal }, () => void (hasRun = true));
+  assertEquals(await now(clock, call), "pending");
+  locks.startOutage({ requests: ["renew"] });
+  other.release();
+  clock.suspend(TTL_MS / 2);
+  assertEquals([await now(clock, call), hasRun], ["pending", false]);
+  abort.abort(new Error("enough"));
+  assertEquals([await now(clock, call), hasRun], [abort.signal.reason, false]);
+});
+
+Deno.test("acquireAll() that asks for an unproven lease in an outage ends by its signal", async () => {
+  const { clock, locks } = open();
+  await using _locks = locks;
+  const other = locks.holdElsewhere("b");
+  const abort = new AbortController();
+  const call = acquireAll(locks, ["a", "b"], { signal: abort.signal });
+  assertEquals(await now(clock, call), "pending");
+  clock.suspend(TTL_MS / 2);
+  locks.startOutage({ requests: ["renew"] });
+  other.release();
+  assertEquals(await now(clock, call), "pending");
+  abort.abort(new Error("enough"));
+  assertEquals(await now(clock, call), abort.signal.reason);
+  assertEquals([locks.snapshot("a").holders, locks.snapshot("b").holders], [[], []]);
 });
 
 Deno.test("FakeClock.suspend() lets locks expire at the service, and their waiters get them", async () => {

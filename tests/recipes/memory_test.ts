@@ -1,7 +1,7 @@
 /** The recipes on locks in memory, and what no strategy matters to. */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { BACKGROUND_CLOCK, SYSTEM_CLOCK } from "../../core/time/clock.ts";
-import { FakeLock } from "../../fake/mod.ts";
+import { FakeClock, FakeLock } from "../../fake/mod.ts";
 import {
   type DistributedLock,
   LeaseLostError,
@@ -198,6 +198,25 @@ Deno.test("lead() does not warn of its end or of a loss, nor of errors of the wo
   }
 });
 
+Deno.test("lead() begins the work when a lease that a suspension has left unproven is proven", async () => {
+  const clock = new FakeClock();
+  await using locks = new FakeLock({ clock, ttlMs: 3_000 });
+  const acquire = locks.acquire.bind(locks);
+  const suspensionsMs = [6_000, 1_500]; // it is lost, then only unproven
+  locks.acquire = async (...args) => {
+    const lease = await acquire(...args);
+    clock.suspend(suspensionsMs.shift()!); // between the request for the lock and its answer
+    return lease;
+  };
+  const stop = new AbortController();
+  const held: boolean[] = [];
+  await lead(locks, "n", (lease) => {
+    held.push(lease.isHeld);
+    stop.abort();
+  }, { signal: stop.signal });
+  assertEquals([held, suspensionsMs], [[true], []]);
+});
+
 Deno.test("lead() tells a loss that comes while its work blocks the event loop", async () => {
   await using locks = new FakeLock({ ttlMs: 50 });
   const { reason } = await termOf(locks, (stop) => {
@@ -222,5 +241,46 @@ Deno.test("runOnce() does not run if the machine slept for keepMs during the cal
     assertEquals((await locks.query("a")).holders, []);
   } finally {
     SYSTEM_CLOCK.wall = wall;
+  }
+});
+
+Deno.test("lead() begins no work when its signal aborts while a lease is proven", async () => {
+  const clock = new FakeClock();
+  await using locks = new FakeLock({ clock, ttlMs: 3_000 });
+  const acquire = locks.acquire.bind(locks);
+  const stop = new AbortController();
+  locks.acquire = async (...args) => {
+    const lease = await acquire(...args);
+    locks.startOutage({ requests: ["renew"] });
+    clock.suspend(1_500);
+    setTimeout(() => stop.abort(), 0); // when the lease is asked for
+    return lease;
+  };
+  let hasRun = false;
+  const leading = lead(locks, "n", () => void (hasRun = true), { signal: stop.signal });
+  await within("it ends", leading);
+  assertEquals(hasRun, false);
+});
+
+Deno.test("runOnce() begins the work under a lease that a suspension has left unproven only when it is proven", async () => {
+  for (const isLost of [true, false]) {
+    const clock = new FakeClock();
+    await using locks = new FakeLock({ clock, ttlMs: 3_000 });
+    const tryAcquire = locks.tryAcquire.bind(locks);
+    locks.tryAcquire = async (...args) => {
+      const lease = await tryAcquire(...args);
+      clock.suspend(isLost ? 1_000_000 : 500); // between the request for the lock and its answer
+      return lease;
+    };
+    const held: boolean[] = [];
+    const call = runOnce(
+      locks,
+      "n",
+      { keepMs: scaled(1_000) },
+      (lease) => void held.push(lease.isHeld),
+    );
+    if (isLost) await assertRejects(() => call, LeaseLostError);
+    else await call;
+    assertEquals(held, isLost ? [] : [true]);
   }
 });
