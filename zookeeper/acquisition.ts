@@ -15,7 +15,8 @@
  *    is greater than all earlier tokens and less than all later ones.
  * 5. **Lease**: an answered write proves the session for ⅔ of its timeout T as a rule, from when it was sent
  *    (see `session.ts`). If less than T/4 of the last proof is left, a heartbeat goes first, and after it
- *    our znode is read, unless its watch is set: it may have been deleted.
+ *    our znode is read, unless its watch is set: it may have been deleted. Both are
+ *    repeated until enough is proven, for T at most: then the call rejects.
  * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
  *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. The
  *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until
@@ -54,7 +55,7 @@ import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import type { Traced } from "../core/lease/tracing.ts";
 import { callSignal } from "../core/time/abort_watch.ts";
 import { OutageBudget, type OutageTerms, RETRY_MS } from "../core/time/outage_budget.ts";
-import { classifyFailure, hasCode } from "./connection/failures.ts";
+import { classifyFailure, hasCode, ZooKeeperError } from "./connection/failures.ts";
 import type { Znode } from "./connection/wire.ts";
 import type { IdleLocks } from "./idle_locks.ts";
 import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
@@ -298,12 +299,17 @@ export class Acquisition implements LeaseActions, ChangeListener {
     }
     // A waiter sends no writes, so after a long wait the proof may be old. The write comes
     // before the read: then a server that lags behind the ensemble knows of a delete.
+    const sinceMs = this.#clock.now();
     while (!session.isProvenRecently) {
       await budget.ask(() => session.sendHeartbeat());
       await watch();
-      if (!session.isProvenRecently) {
-        await pause(this.#clock, session.timeoutMs / 20, budget.signal);
+      if (session.isProvenRecently) break;
+      // Answers that always come too late prove too little, and our znode keeps all others out.
+      if (this.#clock.now() - sinceMs >= session.timeoutMs) {
+        const message = "each heartbeat was answered too late for a lease";
+        throw budget.unavailable(new ZooKeeperError("TIMEOUT", message));
       }
+      await pause(this.#clock, session.timeoutMs / 20, budget.signal);
     }
     budget.signal.throwIfAborted();
     if (znode.watchState === "deleted") throw ownZnodeGone();

@@ -188,7 +188,9 @@ export class ZooKeeperLock implements ListableLock {
   /**
    * Lists the names of the locks that are held or were used lately, in one request: the children of
    * `rootPath`. A name whose znode name is longer than 1,000 characters is listed as `%sha256-` and its hash.
-   * An answer of more than 16 MB is refused. See {@linkcode ListableLock.list}.
+   * An answer of more than 16 MB is not read: it ends the connection, again and again for `unavailableAfterMs`. So
+   * where there are hundreds of thousands of names, use an instance without leases. See
+   * {@linkcode ListableLock.list}.
    */
   list(options: ListOptions = {}): AsyncIterable<string> {
     const prefix = readPrefix(options);

@@ -1254,3 +1254,17 @@ Deno.test("Acquisition of tryAcquire() waits for 100 ms in all, however often it
   assertEquals([call.infos.length, b.clock.held], [1, 0]);
   assertEquals(await call.lease, null);
 });
+
+Deno.test("Acquisition rejects, and deletes its znode, if each heartbeat is answered too late for a lease", async () => {
+  const tree = newTree();
+  const a = await FakeInstance.open(tree, true);
+  await a.pass(60_000); // no sign of life is recent
+  a.transport.answers = () => new Promise<void>((resolve) => void a.clock.schedule(resolve, 2_400));
+  const call = a.call();
+  const ended = assertRejects(() => call.lease, LockUnavailableError);
+  await a.pass(60_000);
+  a.transport.answers = () => {};
+  await a.pass(1_000);
+  await ended;
+  assertEquals(queueOf(tree), []);
+});
