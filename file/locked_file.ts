@@ -5,9 +5,9 @@
  * @module
  */
 import {
-  checkSingle,
   hasExactId,
   isAt,
+  isOnlyAt,
   openOrCreate,
   openRegular,
   readAt,
@@ -167,8 +167,7 @@ export function tryLock(
       const isLocked = opened.tryLock(true);
       const info = opened.stat();
       // It may have been deleted or replaced between open and lock. Then others lock another file.
-      if (!isAt(fs, info, path)) continue;
-      checkSingle(info, path);
+      if (!isOnlyAt(fs, info, path)) continue;
       const last = info.size === 0 ? EMPTY_RECORD : readRecord(opened);
       if (!isLocked) {
         if (last !== EMPTY_RECORD && !last.wanted) writeAt(opened, WANTED_OFFSET, MARKS.wanted);
@@ -245,8 +244,7 @@ export function observe(fs: FileSystem, path: string): Record | "free" | "unmark
     try {
       const isFree = file.tryLock(false); // Others can observe it at the same time.
       const info = file.stat();
-      if (!isAt(fs, info, path)) continue;
-      checkSingle(info, path);
+      if (!isOnlyAt(fs, info, path)) continue;
       const record = readRecord(file);
       if (!isFree) return record.held ? record : "unmarked";
       if (record.held) writeAt(file, HELD_OFFSET, MARKS.not);

@@ -43,7 +43,7 @@ export function openRegular(
 
 /**
  * Opens a file, or creates it. `null` if another user is creating it right now. The caller must still
- * check {@linkcode isAt} before it writes.
+ * check {@linkcode isOnlyAt} before it writes.
  */
 export function openOrCreate(fs: FileSystem, path: string, mode: number): OpenFile | null {
   for (;;) {
@@ -76,12 +76,29 @@ function createShared(fs: FileSystem, path: string, mode: number): OpenFile | nu
 }
 
 /** Whether the path still names an open file. */
-export function isAt(fs: FileSystem, { ino, dev }: FileInfo, path: string): boolean {
+export function isAt(fs: FileSystem, info: FileInfo, path: string): boolean {
+  return namedAt(fs, info, path) !== null;
+}
+
+/**
+ * The same, of a file that is to be written: it may have no other name, which could be that of any file. One look
+ * tells both: between two a link could come and go.
+ *
+ * @throws {SetupFailure} If it has another name.
+ */
+export function isOnlyAt(fs: FileSystem, info: FileInfo, path: string): boolean {
+  const named = namedAt(fs, info, path);
+  if ((named?.nlink ?? 1) > 1) throw refused(path, "a file with a second name (a hard link)");
+  return named !== null;
+}
+
+/** What the path names, if that is the open file. */
+function namedAt(fs: FileSystem, { ino, dev }: FileInfo, path: string): FileInfo | null {
   try {
     const named = fs.lstat(path);
-    return named.ino === ino && named.dev === dev;
+    return named.ino === ino && named.dev === dev ? named : null;
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return false;
+    if (codeOf(error) === "ENOENT") return null;
     throw error;
   }
 }
@@ -96,15 +113,6 @@ export function hasExactId({ ino, dev }: Pick<FileInfo, "ino" | "dev">): boolean
 
 function isExact(number: number | bigint | null): boolean {
   return number !== null && Number.isSafeInteger(Number(number));
-}
-
-/**
- * Checks that a file may be written: it has no other name, which could be that of any file.
- *
- * @throws {SetupFailure} If it has one.
- */
-export function checkSingle({ nlink }: FileInfo, path: string): void {
-  if ((nlink ?? 1) > 1) throw refused(path, "a file with a second name (a hard link)");
 }
 
 function refused(path: string, what: string): SetupFailure {

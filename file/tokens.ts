@@ -4,7 +4,7 @@
  * @module
  */
 import { existsSync } from "node:fs";
-import { checkSingle, isAt, openOrCreate, openRegular, readAt, writeAt } from "./regular_file.ts";
+import { isOnlyAt, openOrCreate, openRegular, readAt, writeAt } from "./regular_file.ts";
 import type { FileSystem, OpenFile } from "./system/port.ts";
 
 /** A token, twice: if a write was cut off, the two differ. */
@@ -75,8 +75,7 @@ export class TokenFile {
     try {
       if (!file.tryLock(true)) return null;
       const info = file.stat();
-      if (!isAt(this.#fs, info, this.#path)) return null;
-      checkSingle(info, this.#path);
+      if (!isOnlyAt(this.#fs, info, this.#path)) return null;
       const slots = decode(readAll(file));
       const floor = slots.reduce(greater);
       const token = next(floor);

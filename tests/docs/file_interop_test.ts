@@ -3,6 +3,7 @@
  * under a lock keeps it until the command has ended.
  */
 import { assert, assertEquals } from "@std/assert";
+import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 import { spawnProcess } from "../../testing/runtime/processes.ts";
@@ -39,6 +40,19 @@ Deno.test({
     assertEquals(await run(), HELD);
     await lease.release();
     assertEquals(await run(), 0);
+  },
+});
+
+Deno.test({
+  name: `the script of ${PAGE} makes a file that the other users of a sharedDir can lock`,
+  ignore: !hasFlock,
+  async fn() {
+    await using temp = await temporary();
+    const script = `umask 022\n${scriptFor(temp.dir)}`;
+    const { code } = await new Deno.Command("sh", { args: ["-c", script] }).output();
+    assertEquals(code, 0);
+    const { mode } = await Deno.stat(lockPath(temp.dir, "backup"));
+    assertEquals(mode! & 0o777, 0o660);
   },
 });
 

@@ -7,6 +7,7 @@ import { lockPath } from "../../file/lock_directory.ts";
 import { LockedFile, look, observe, readName, tryLock } from "../../file/locked_file.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import type { FileSystem, OpenFile } from "../../file/system/port.ts";
+import { SetupFailure } from "../../file/failures.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
@@ -33,6 +34,29 @@ function fileIn(dir: string, fs: FileSystem = chooseFileSystem(), isKept = false
 function assertLocked(result: unknown): asserts result is LockedFile {
   assert(result instanceof LockedFile, String(result));
 }
+
+Deno.test("tryLock() writes to no file that got a second name after it was opened", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  const { path } = fileIn(temp.dir);
+  await Deno.writeTextFile(path, "precious");
+  const linking = (file: OpenFile): OpenFile => ({
+    tryLock: (isExclusive) => file.tryLock(isExclusive),
+    unlock: () => file.unlock(),
+    stat() {
+      const info = file.stat();
+      Deno.linkSync(path, `${temp.dir}/other`);
+      return info;
+    },
+    read: (offset, bytes) => file.read(offset, bytes),
+    write: (offset, bytes) => file.write(offset, bytes),
+    close: () => file.close(),
+  });
+  const open: FileSystem["open"] = (path, access) => linking(fs.open(path, access));
+  const file = fileIn(temp.dir, { ...fs, open });
+  assertThrows(() => file.tryLock(OTHER), SetupFailure, "second name");
+  assertEquals(await Deno.readTextFile(path), "precious");
+});
 
 Deno.test("tryLock() yields after 8 grants in a row when another process waits, and not before", async () => {
   // Any waiter that tries marks the file, whenever it comes. The grants after that keep the mark.
