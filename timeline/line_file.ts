@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { appendFile, appendFileSync, close, openSync } from "node:fs";
+import { appendFile, appendFileSync, close, fstatSync, openSync } from "node:fs";
 import process from "node:process";
 
 /** The most that waits for the disk, in UTF-16 code units. */
@@ -33,6 +33,8 @@ export class LineFile {
   /** Opens it, or throws the system's error. */
   constructor(path: string | URL, onFailure: (error: Error) => void) {
     this.#fd = openSync(path, "a", 0o600);
+    // The last line of a process that was killed may have no end.
+    if (fstatSync(this.#fd).size > 0) this.#pending = "\n";
     this.#onFailure = onFailure;
     process.on("exit", this.#onExit);
   }

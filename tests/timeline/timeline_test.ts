@@ -239,6 +239,20 @@ Deno.test(`drawLocks() draws ${LINES.toLocaleString("en")} lines as a small page
     assertMatch(none, /No call of a lock was recorded/);
   }));
 
+Deno.test("recordLocks() begins a line of its own behind the cut one of a process that was killed", () =>
+  withFolder(async (dir) => {
+    const file = `${dir}/a.jsonl`;
+    await Deno.writeTextFile(file, `${startLine("killed")}\n{"on":"grant","at":6`);
+    {
+      await using _recording = recordLocks({ file, process: "next" });
+      await using locks = new MemoryLock();
+      await locks.request("n", () => {});
+    }
+    const html = await drawLocks([file]);
+    assertMatch(html, /Recorded processes: 2\b/);
+    assertMatch(html, /Lines that are missing or cannot be read: 1\./);
+  }));
+
 Deno.test("recordLocks() writes all lines into its file, readable for its owner only", () =>
   withFolder(async (dir) => {
     const file = `${dir}/a.jsonl`;
