@@ -158,6 +158,8 @@ local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
 local state, inbox = read_holder(holder_record)
 if state ~= 'unconfirmed' or inbox == asker_inbox then return end
 redis.call('HDEL', keys.waiters, 'holder')
+local parked_until = redis.call('HGET', keys.waiters, 'parked:' .. inbox)
+if parked_until then forget_parked(keys, parked_until, inbox) end
 park_inbox(keys, now_ms, inbox)
 end
 local function park_dead(keys, now_ms, family, members)
@@ -199,7 +201,9 @@ local limit = 64
 for _, member in ipairs(members_of(keys, 'parked', 32)) do
 local until_ms, inbox = read_member('parked', member)
 if is_in_future(until_ms, now_ms) then return end
-if tonumber(redis.call('HGET', keys.waiters, 'parked:' .. inbox)) ~= until_ms then
+local fields = { 'parked:' .. inbox, 'inbox:' .. inbox }
+local known_ms, lease_end_ms = unpack(redis.call('HMGET', keys.waiters, unpack(fields)))
+if tonumber(known_ms) ~= until_ms and (known_ms or lease_end_ms) then
 redis.call('ZREM', keys.queue, member)
 else
 limit = limit - sweep_waiters(keys, inbox, limit)
@@ -243,7 +247,8 @@ redis.call(
 0, make_member('next', math.min(ticket, first_ticket), inbox)
 )
 if ticket < first_ticket then
-redis.call('ZREM', keys.queue, make_member('next', first_ticket, inbox))
+local next_member = make_member('next', first_ticket, inbox)
+redis.call('ZREM', keys.queue, next_member, make_member('unheard', first_ticket, inbox))
 end
 return first_ticket
 end
@@ -255,7 +260,7 @@ make_member(family, ticket, value),
 make_member('next', ticket, inbox), make_member('unheard', ticket, inbox)
 )
 local fields = { 'waiter:' .. value }
-if removed_count == 3 then
+if removed_count >= 3 then
 if second_member then
 local next_ticket = read_member(family, second_member)
 redis.call('ZADD', keys.queue, 0, make_member('next', next_ticket, inbox))
@@ -674,7 +679,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "3ee9d7e8561876f4530f2436782e7af9110f1c84",
+  sha1: "46456df7d112aa93f86f757cd5213b3aef36858e",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -770,7 +775,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "30866ddabe2fce35e8e92e5d431f5241a807672d",
+  sha1: "50494634f3cf448be9330f761d00e7beb3e1aca3",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -860,7 +865,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "d191b29966a6d57050f8d27a1703acd9ee1ea7ae",
+  sha1: "a21f8a5140f934f49c6873feb7bf7f0e7ac496ac",
   source: [
     GENERATION_PART,
     QUEUE_PART,
@@ -979,7 +984,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "9547da4da43ef8afe73d9d8a3ab23fd09f7b2cdf",
+  sha1: "f5c8599e766f501ab4878b6898517b791f373c02",
   source: [
     GENERATION_PART,
     GRANT_PART,
@@ -1017,6 +1022,7 @@ if generation then`,
     `for _, holder in ipairs(list_holders(keys, generation, now_ms, 64)) do
 notify(nonce_of(holder.value), 'stolen', holder.value, keys.lock)
 end
+keep_queue(keys)
 elseif lock_value then
 if holder_value ~= lock_value then inbox = nonce_of(lock_value) end
 if inbox then notify(inbox, 'stolen', lock_value, keys.lock) end

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { ASK, LEAVE, RENEW, type Script, STEAL } from "../../../redis/protocol/scripts.ts";
+import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "../../../redis/protocol/scripts.ts";
 import {
+  decodeQuery,
   DONE,
   GONE,
   GRANTED,
@@ -438,6 +439,61 @@ Deno.test("ask.lua parks an inbox that was set aside, if its process has died si
   await redis.command("HDEL", WAITERS, "inbox:p");
   for (let i = 0; i < 16; i++) await redis.ask({ owner: `c${i}`, inbox: "c" });
   assertEquals([await count("unheard"), await count("parked")], [0, 1]);
+});
+
+Deno.test("ask.lua sweeps the waiters of a dead process also if the hash was lost while it was parked", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (let i = 0; i < 4; i++) await redis.ask({ owner: `dead${i}`, inbox: "dead" });
+  await redis.ask({ owner: "b", inbox: "b" });
+  await redis.command("HDEL", WAITERS, "inbox:dead");
+  await redis.leave("a");
+  await redis.ask({ owner: "b", inbox: "b" }); // for more than the time of a claim
+  const [member] = await redis.command("ZRANGEBYLEX", QUEUE, "[parked ", "(parked!") as string[];
+  await redis.command("DEL", WAITERS);
+  await redis.command("ZREM", QUEUE, member!); // a minute passes
+  await redis.command("ZADD", QUEUE, 0, `parked ${"0".repeat(15)}1 dead`);
+  for (let i = 0; i < 16; i++) await redis.ask({ owner: `c${i}`, inbox: "c" });
+  const left = await redis.command("ZRANGE", QUEUE, 0, -1) as string[];
+  assertEquals(left.filter((text) => text.includes("dead")), []);
+  assertEquals((await redis.queue()).length, 16);
+});
+
+Deno.test("leave.lua finds the next waiter after the hash was lost while an inbox was set aside", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "z", inbox: "z" });
+  await redis.ask({ owner: "b", inbox: "p" });
+  await redis.ask({ owner: "c", inbox: "c" });
+  await redis.command("HSET", WAITERS, "listening:p", 1); // it has no subscriber any more
+  await redis.leave("z");
+  await redis.leave("a"); // p is set aside, c gets a claim
+  await redis.ask({ owner: "c", inbox: "c", ticket: 3 }); // for more than a claim
+  await redis.command("DEL", WAITERS);
+  await redis.ask({ owner: "d", inbox: "p" }); // ticket 1
+  await redis.ask({ owner: "b", inbox: "p", ticket: 2 });
+  await redis.leave("b");
+  await redis.leave("d");
+  await redis.ask({ owner: "e", inbox: "e" });
+  assertEquals(await redis.leave("c"), DONE);
+  assertEquals(await redis.holder(), valueOf("e"));
+});
+
+Deno.test("query.lua leaves the waiters of a parked inbox out once, also after its claim has lapsed", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (let i = 0; i < 4; i++) await redis.ask({ owner: `p${i}`, inbox: "p" });
+  await redis.leave("a"); // a claim for p0
+  await redis.command("HDEL", WAITERS, "inbox:p"); // its lease is over
+  for (let i = 0; i < 12; i++) await redis.ask({ owner: `c${i}`, inbox: "c" }); // ticket 16 sweeps
+  const [member] = await redis.command("ZRANGEBYLEX", QUEUE, "[parked ", "(parked!") as string[];
+  const earlierMs = Number(member!.split(" ")[1]) - 1_000; // stands for a second
+  await redis.command("ZREM", QUEUE, member!);
+  await redis.command("ZADD", QUEUE, 0, `parked ${String(earlierMs).padStart(16, "0")} p`);
+  await redis.command("HSET", WAITERS, "parked:p", earlierMs);
+  await redis.command("DEL", LOCK); // the claim has lapsed
+  await redis.ask({ owner: "c12", inbox: "c" });
+  assertEquals(decodeQuery(await redis.run(QUERY, 0)).waiterCount, 12, "c1 to c12");
 });
 
 Deno.test("ask.lua returns all waiters of a parked inbox to their places when one of them asks", async () => {

@@ -457,3 +457,11 @@ Deno.test("query.lua lists the first 64 live holders of a shared lock in order o
   assertEquals(values, Array.from({ length: BATCH }, (_, i) => valueOf(`r${BATCH + 5 - i}`)));
   for (const { leftMs } of shared!.holders) assert(leftMs > 10_000 && leftMs <= QUEUE_LIFE_MS);
 });
+
+Deno.test("steal.lua lets the queue of the holders that it ends expire", async () => {
+  await using redis = await open();
+  await redis.share("long", { ttlMs: TEN_MINUTES_MS });
+  await redis.run(STEAL, valueOf("thief"), 1_000, 0, sha1Of((await redis.lock())!));
+  await redis.leave("thief");
+  for (const key of [QUEUE, WAITERS]) await redis.expires(key, QUEUE_LIFE_MS);
+});
