@@ -18,6 +18,7 @@ import { type Hold, recordUse } from "../contract/nesting.ts";
 import { ttl } from "../contract/options.ts";
 import { promiseTry } from "../contract/promise_try.ts";
 import {
+  abortable,
   type Clock,
   deadlineMs,
   elapsedMs,
@@ -48,6 +49,8 @@ export interface LeaseContext {
   readonly schedule: LeaseSchedule<ManagedLease>;
   /** The clean-ups and the running releases. Disposal waits for both. */
   readonly background: Background;
+  /** Aborts at a disposal that awaits no answers: from then on no release waits for a renewal. */
+  readonly hurried: AbortSignal;
   /** Aborts at the end of disposal. From then on no release is attempted. */
   readonly stopped: AbortSignal;
   /** The user's option: gets each lease that has less than a third of its time left, although it is renewed. */
@@ -471,7 +474,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /** Resolves with true if the lease was ours until `release()` was called. */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
-    const { clock, background, stopped } = this.#context;
+    const { clock, background, hurried, stopped } = this.#context;
     this.#state = "released";
     this.#leaveSchedule();
     // The result if no answer tells: a lease that is proven now was ours until now.
@@ -480,7 +483,9 @@ export class ManagedLease implements Lease, ScheduledLease {
     let refusal: LockError | null = null;
     background.enter();
     try {
-      if (renewing !== null) await settledWithin(clock, renewing, endMs - clock.now());
+      if (renewing !== null) {
+        await settledWithin(clock, abortable(renewing, hurried), endMs - clock.now());
+      }
       for (let isRepeated = false;; isRepeated = true) {
         const leftMs = endMs - clock.now();
         if (leftMs <= 0) this.#cleanUp();

@@ -23,6 +23,7 @@ export class LeaseEngine {
   readonly clock: Clock;
   /** {@linkcode LeaseEngine.close} waits for it. */
   readonly background: Background = new Background();
+  readonly #hurry = new AbortController();
   readonly #stop = new AbortController();
   /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
   readonly stopped: AbortSignal = this.#stop.signal;
@@ -42,8 +43,10 @@ export class LeaseEngine {
   ) {
     this.clock = clock;
     const { background, stopped } = this;
+    const { signal: hurried } = this.#hurry;
     const schedule = new LeaseSchedule<ManagedLease>(scheduleClock);
-    this.#context = { strategy, clock, schedule, background, stopped, onRenewalLate, answerMs: 1 };
+    const common = { strategy, clock, schedule, background, hurried, stopped };
+    this.#context = { ...common, onRenewalLate, answerMs: 1 };
   }
 
   /**
@@ -82,6 +85,7 @@ export class LeaseEngine {
     const kept = Array.from(this.#context.schedule, (lease) => lease.keep());
     if (kept.length > 0 && keepMs > 0) await settledWithin(this.clock, Promise.all(kept), keepMs);
     const isHurried = timeoutMs === 0;
+    if (isHurried) this.#hurry.abort();
     const released = Promise.all(
       Array.from(this.#context.schedule, (lease) => lease.close(isHurried)),
     );

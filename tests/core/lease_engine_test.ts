@@ -272,6 +272,21 @@ Deno.test("LeaseEngine.close() ends a lease that outlives it for its holder, and
   assertEquals([renewals.length, releases.length, clock.timers], [0, 0, 0]);
 });
 
+Deno.test("LeaseEngine.close(0) sends a release that already waits behind a renewal", async () => {
+  const { clock, engine, lease, renewals, releases } = openLease();
+  await clock.pass(1_000);
+  assertEquals(renewals.length, 1);
+  const released = lease.release();
+  await settle();
+  assertEquals(releases.length, 0);
+  const closed = engine.close(0);
+  await clock.pass(0);
+  await closed;
+  assertEquals(releases.length, 1);
+  releases[0]!.answer({ state: "released" });
+  assertEquals(await released, true);
+});
+
 Deno.test("LeaseEngine.close(0) sends each release at once, also behind a renewal, and awaits no answer", async () => {
   const { clock, engine, lease, renewals, releases } = openLease();
   await clock.pass(1_000);
