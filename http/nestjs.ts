@@ -161,10 +161,13 @@ export class LockInterceptor {
     if (acquired.state === "failed") throw exceptionOf(acquired.problem, platform, acquired.cause);
     const { lease } = acquired;
     leases.set(request, lease);
-    const { fencingHeader } = settings;
-    if (fencingHeader !== undefined) platform.header(fencingHeader, String(lease.fencingToken));
     const lossError = () => exceptionOf(leaseLost(), platform, lease.signal.reason);
+    // First: from now on the end of the response releases the lock, whatever fails.
     const call = new LockedCall(lease, response, shield, locked, settings, lossError);
+    const { fencingHeader } = settings;
+    if (fencingHeader !== undefined && !response.headersSent) {
+      platform.header(fencingHeader, String(lease.fencingToken));
+    }
     return new Observable((subscriber) => call.run(next.handle(), subscriber));
   }
 }

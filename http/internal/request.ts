@@ -136,13 +136,13 @@ export async function acquireForRequest(
     readonly origin?: object;
   },
 ): Promise<Acquired> {
+  if (abandoned?.aborted) return GONE; // also if the key is refused: an answer has been given
   if (typeof key !== "string") return key;
   try {
     checkName(key); // a bad name is the client's fault: it may come from the request
   } catch (cause) {
     return { state: "failed", problem: badKey(), cause };
   }
-  if (abandoned?.aborted) return GONE;
   for (const { origin: other, lease } of leases) {
     if (other === origin && lease.name === key && lease.remainingMs > 0) throw lockedTwice(key);
   }

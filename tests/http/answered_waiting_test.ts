@@ -194,3 +194,26 @@ Deno.test("expressLock() never runs the handler when the request is answered whi
   await waitUntil("it is free", async () => (await locks.query("key")).holders.length === 0);
   assertEquals(handled, 0);
 });
+
+Deno.test("expressLock() gives no second answer when its key is refused after the request was answered", async () => {
+  for (const isThrown of [true, false]) {
+    await using locks = new MemoryLock();
+    const key = async ({ res }: express.Request) => {
+      await null;
+      answerNow(res!);
+      if (isThrown) throw Object.assign(new Error("no such order"), { statusCode: 404 });
+      return ""; // which no lock can have
+    };
+    const failures: unknown[] = [];
+    const app = express();
+    app.get("/", expressLock<express.Request>(locks, { key }));
+    const onError: express.ErrorRequestHandler = (error, _req, _res, _next) => {
+      failures.push(error);
+    };
+    app.use(onError);
+    await using server = await listen(app);
+    assertEquals(await ask(server.url), [503, "too slow"]);
+    await turn();
+    assertEquals(failures, []);
+  }
+});

@@ -10,8 +10,10 @@ import {
   assertThrows,
 } from "@std/assert";
 import {
+  type CallHandler,
   Catch,
   Controller,
+  type ExecutionContext,
   Get,
   type HttpException,
   Module,
@@ -26,6 +28,7 @@ import { NestFactory } from "@nestjs/core";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
 import {
   concat,
   finalize,
@@ -189,6 +192,28 @@ for (const platform of PLATFORMS) {
       assertStringIncludes(response.headers.get("content-type")!, "application/problem+json");
       assert(Number(response.headers.get("retry-after")) >= 1);
       assertEquals(await ask(`${server.url}/filtered`), [409, '{"mine":"Busy"}']);
+    },
+  );
+
+  registerTest(
+    `@Lock() releases its lease when the headers were sent before the grant, on ${platform}`,
+    async () => {
+      await using locks = new MemoryLock();
+      const flushing = {
+        intercept(context: ExecutionContext, next: CallHandler) {
+          const response = context.switchToHttp().getResponse();
+          (response.raw ?? response).flushHeaders(); // as a heartbeat does
+          return next.handle();
+        },
+      };
+      const end = (response: { raw?: ServerResponse } & ServerResponse) =>
+        void (response.raw ?? response).end("done");
+      const options = { key: "key", fencingHeader: "Fencing-Token" };
+      const Routes = controllerOf({ early: end }, UseInterceptors(flushing), Lock(options));
+      Res()(Routes.prototype, "early", 0);
+      await using server = await serveNest(locks, [Routes], platform);
+      assertEquals(await ask(`${server.url}/early`), [200, "done"]);
+      await untilFree(locks);
     },
   );
 
