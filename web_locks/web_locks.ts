@@ -13,6 +13,7 @@ import type {
   RequestOptions,
 } from "../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../core/contract/errors.ts";
+import { lossOf } from "../core/contract/request.ts";
 import { label, notSupported, type OptionTable, readTable } from "../core/contract/options.ts";
 import { readArguments, type RequestArguments } from "./arguments.ts";
 import { lockName, webName } from "./names.ts";
@@ -188,7 +189,9 @@ class LocksOfClient implements WebLocks {
       const watch = ({ reason }: AbortSignal) => lost.reject(brokenLock(name, reason));
       lease?.signal.addEventListener("abort", () => watch(lease.signal), { once: true });
       await answer.granted();
-      // Meanwhile it may have been lost, or the request aborted: then the callback never begins.
+      // Meanwhile a suspension may have left it unproven: the service is asked. Or it was lost, or the request
+      // aborted: then the callback never begins.
+      if (lease?.remainingMs === 0) await lossOf(lease);
       if (lease?.signal.aborted) throw lease.signal.reason;
       signal?.throwIfAborted();
       try {

@@ -2,7 +2,9 @@
  * The order in which callbacks of one client begin, whatever order the answers come in.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { FakeClock, FakeLock } from "../../fake/mod.ts";
 import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
 import { webLocks } from "../../web_locks/mod.ts";
 import { type RequestAnswer, RequestOrder } from "../../web_locks/request_order.ts";
 
@@ -76,13 +78,17 @@ Deno.test("RequestOrder: ten thousand requests cost no more than their number", 
   assertEquals(begun, Array.from({ length: 10_000 }, (_, i) => i));
 });
 
-/** Locks in memory; requests for one name are sent when `sent` resolves. */
-function withLateRequest(memory: MemoryLock, late: string, sent: Promise<void>): DistributedLock {
+/** The same locks, but requests for one name are sent when `sent` resolves. */
+function withLateRequest(
+  locks: MemoryLock | FakeLock,
+  late: string,
+  sent: Promise<void>,
+): DistributedLock {
   const request = async (name: string, ...rest: unknown[]) => {
     if (name === late) await sent;
-    return await (memory.request as CallableFunction)(name, ...rest);
+    return await (locks.request as CallableFunction)(name, ...rest);
   };
-  return Object.assign(Object.create(memory), { request });
+  return Object.assign(Object.create(locks), { request });
 }
 
 Deno.test("webLocks(): a callback never begins when its lock is lost, or its signal aborts, before that", async () => {
@@ -146,4 +152,22 @@ Deno.test("RequestOrder: a grant that has nothing to wait for does not overtake 
   at(0).waits(); // ends the wait of the second one
   await Promise.all([second, third.granted().then(() => void begun.push(2))]);
   assertEquals(begun, [1, 2]);
+});
+
+Deno.test("webLocks() begins a callback under a lease that a suspension has left unproven only once it is proven", async () => {
+  for (const isGone of [true, false]) {
+    const clock = new FakeClock();
+    await using fake = new FakeLock({ clock, ttlMs: 3_000 });
+    const locks = webLocks(withLateRequest(fake, "silent", new Promise(() => {})));
+    locks.request("silent", () => {}).catch(() => {}); // the next one waits for its answer, for a while
+    const begun: boolean[] = [];
+    const call = locks.request("n", ({ lease }) => void begun.push(lease.isHeld));
+    call.catch(() => {}); // it is awaited later
+    while ((await fake.query("n")).holderCount === 0); // within one turn, as above
+    await settle(); // the lease has been looked at, and its callback waits
+    clock.suspend(isGone ? 6_000 : 1_500);
+    if (isGone) await assertRejects(() => call, DOMException);
+    else await call;
+    assertEquals(begun, isGone ? [] : [true]);
+  }
 });
