@@ -9,6 +9,9 @@
 # somebody else still holds the lock after LOCK_WAIT_MS (5000 ms by default), or if the service asks for
 # fewer requests. LOCK_TTL_MS is 15000 by default: with less, a server that stops answering may be noticed
 # only after the lease has expired.
+#
+# Without setsid(1), as on macOS, only the first process of the command is stopped: let a script then end
+# with `exec program`.
 set -eu
 : "${LOCK_URL:?}" "${LOCK_TOKEN:?}"
 ttl_ms=${LOCK_TTL_MS:-15000} wait_ms=${LOCK_WAIT_MS:-5000}
@@ -19,10 +22,12 @@ lock=$LOCK_URL/lock/$key/$id
 command=''
 exec 3<&0
 
-# ask METHOD [BODY] [SECONDS]: prints the body, then the status on a line of its own (000: no answer)
+# ask METHOD [BODY] [SECONDS]: prints the body, then the status on a line of its own (000: no answer). The
+# token is not among the arguments, which all users of the machine can read.
 ask() {
-  curl -sS -m "${3:-3}" -X "$1" "$lock" -d "${2:-}" -w '\n%{http_code}\n' \
-    -H "Authorization: Bearer $LOCK_TOKEN" -H 'Content-Type: application/json' || echo 000
+  printf 'Authorization: Bearer %s\n' "$LOCK_TOKEN" |
+    curl -sS -m "${3:-3}" -X "$1" "$lock" -d "${2:-}" -w '\n%{http_code}\n' \
+      -H @- -H 'Content-Type: application/json' || echo 000
 }
 status() { printf '%s\n' "$1" | tail -n 1; }
 # A clock that nobody sets, where the system has one (Linux): a wall clock that is set back stops the renewals.
@@ -32,8 +37,8 @@ now_s() { cut -d . -f 1 /proc/uptime 2>/dev/null || date +%s; }
 finish() {
   trap - EXIT
   if [ -n "$command" ]; then # keep the lock while the command stops, however long that takes
-    kill "$command" 2>/dev/null || true
-    while kill -0 "$command" 2>/dev/null; do
+    kill -TERM -"$command" 2>/dev/null || kill "$command" 2>/dev/null || true
+    while kill -0 "$command" 2>/dev/null || kill -0 -"$command" 2>/dev/null; do
       sleep "${LOCK_RENEW_S:-1}"
       ask PATCH "{\"ttlMs\":$ttl_ms}" >/dev/null
     done
@@ -60,7 +65,9 @@ answer=$(ask PATCH "{\"ttlMs\":$ttl_ms}")
 [ "$(status "$answer")" = 200 ] || { echo "lost the lock '$key': $answer" >&2; exit 70; }
 FENCING_TOKEN=$(printf '%s\n' "$answer" | sed -n 's/.*"fencingToken":"\([0-9]*\)".*/\1/p')
 export FENCING_TOKEN
-"$@" <&3 & # a background job would otherwise read nothing from the standard input
+# In a process group of its own, so that what it starts is stopped, too. A background job would otherwise read
+# nothing from the standard input.
+$(command -v setsid || true) "$@" <&3 &
 command=$!
 
 # Renews after a third of the TTL. The lease counts as lost after a 404, or two thirds of the TTL without an

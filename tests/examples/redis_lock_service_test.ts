@@ -6,7 +6,7 @@ import { linesOf } from "../../testing/processes/child.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { KEPT_TTL_MS, RENEWED_TTL_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, KEPT_TTL_MS, RENEWED_TTL_MS } from "../../testing/time.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 const SCRIPT = fileURLToPath(new URL("lock_service.sh", EXAMPLES));
@@ -142,7 +142,7 @@ async function renewed(url: string): Promise<void> {
 
 Deno.test({
   name:
-    "examples/lock_service.sh renews while its command stops, and when the wall clock was set back" +
+    "examples/lock_service.sh renews until all processes of its command have stopped, and when the wall clock was set back" +
     note,
   ignore: !curl,
   async fn() {
@@ -153,11 +153,15 @@ Deno.test({
     stack.defer(() => Deno.remove(dir, { recursive: true }));
     const date = `#!/bin/sh\necho $(($(/bin/date +%s) - $(cat ${dir}/back)))\n`;
     await Deno.writeTextFile(`${dir}/date`, date, { mode: 0o755 });
+    const { output } = await runCommand(["sh", "-c", "command -v curl"], CONDITION_BOUND_MS);
+    const noting = `#!/bin/sh\necho "$*" >> ${dir}/arguments\nexec ${output.trim()} "$@"\n`;
+    await Deno.writeTextFile(`${dir}/curl`, noting, { mode: 0o755 });
     await Deno.writeTextFile(`${dir}/back`, "0");
     const env = { PATH: `${dir}:${Deno.env.get("PATH")}`, LOCK_TTL_MS: String(RENEWED_TTL_MS) };
-    const slow = `trap "while [ ! -e ${dir}/end ]; do sleep 0.05; done; exit" TERM
-      echo x > ${dir}/started; while :; do sleep 0.05; done`;
-    const child = script(url, ["sh", "-c", slow], env);
+    const runs = `[ -e ${dir}/started ] && [ ! -e ${dir}/end ]`; // no longer when the folder is gone
+    const slow = `trap "while ${runs}; do sleep 0.05; done; exit" TERM
+      echo x > ${dir}/started; while ${runs}; do sleep 0.05; done`;
+    const child = script(url, ["sh", "-c", `(${slow}); :`], env); // the outer shell ends at TERM
     await waitUntil("the command runs", () => exists(`${dir}/started`));
     await Deno.writeTextFile(`${dir}/back`, "100");
     await renewed(url);
@@ -167,6 +171,9 @@ Deno.test({
     assertEquals((await resultOf(child)).code, 143);
     const { body } = await call(url, "GET", "/lock/nightly%2Fbackup", { as: TOKEN });
     assertEquals(body.held, false);
+    // All users of the machine can read the arguments.
+    const noted = await Deno.readTextFile(`${dir}/arguments`);
+    assertEquals([noted.includes("-X DELETE"), noted.includes(TOKEN)], [true, false]);
   },
 });
 
