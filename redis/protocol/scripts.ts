@@ -158,9 +158,11 @@ local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
 local state, inbox = read_holder(holder_record)
 if state ~= 'unconfirmed' or inbox == asker_inbox then return end
 redis.call('HDEL', keys.waiters, 'holder')
-local parked_until = redis.call('HGET', keys.waiters, 'parked:' .. inbox)
-if parked_until then forget_parked(keys, parked_until, inbox) end
+local earlier = redis.call('HGET', keys.waiters, 'parked:' .. inbox)
 park_inbox(keys, now_ms, inbox)
+if earlier and tonumber(earlier) ~= now_ms + 60000 then
+redis.call('ZREM', keys.queue, make_member('parked', earlier, inbox))
+end
 end
 local function park_dead(keys, now_ms, family, members)
 local fields, inboxes = {}, {}
@@ -191,7 +193,8 @@ local family = family_of_inbox(inbox)
 local members = members_of(keys, family, limit)
 for _, member in ipairs(members) do
 local ticket, value = read_member(family, member)
-redis.call('ZREM', keys.queue, member, make_member('by_ticket', ticket, value))
+redis.call('ZREM', keys.queue, member, make_member('by_ticket', ticket, value),
+make_member('next', ticket, inbox), make_member('unheard', ticket, inbox))
 redis.call('HDEL', keys.waiters, 'waiter:' .. value)
 end
 return #members
@@ -679,7 +682,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "46456df7d112aa93f86f757cd5213b3aef36858e",
+  sha1: "5261a0137f505e8f13cfee0a6839f24e5f406e2b",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -775,7 +778,7 @@ return refused_reply(keys, now_ms, waiter, ticket, holder_after(keys, round))`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "50494634f3cf448be9330f761d00e7beb3e1aca3",
+  sha1: "8a9a84138aa067adda25a613a911bd9792e4942b",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -865,7 +868,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "a21f8a5140f934f49c6873feb7bf7f0e7ac496ac",
+  sha1: "35108a6f4fcc676d2204596d1a74b09c0434448e",
   source: [
     GENERATION_PART,
     QUEUE_PART,

@@ -459,6 +459,20 @@ Deno.test("ask.lua sweeps the waiters of a dead process also if the hash was los
   assertEquals((await redis.queue()).length, 16);
 });
 
+Deno.test("leave.lua finds the next waiter after a sweep of an inbox that came back and lost its hash again", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "p", inbox: "p" });
+  for (let i = 0; i < 40; i++) await redis.ask({ owner: `b${i}`, inbox: `b${i}` });
+  await redis.command("ZADD", QUEUE, 0, `parked ${"0".repeat(15)}1 p`); // from before an earlier loss
+  const [next] = await redis.command("ZRANGEBYLEX", QUEUE, "[next ", "(next!") as string[];
+  await redis.command("DEL", WAITERS);
+  await redis.command("HSET", WAITERS, "swept", next!); // the next sweep begins behind it
+  await redis.ask({ owner: "c", inbox: "c", ticket: 48 });
+  await redis.ask({ owner: "d", inbox: "d" });
+  assertEquals(await redis.leave("a"), DONE);
+});
+
 Deno.test("leave.lua finds the next waiter after the hash was lost while an inbox was set aside", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
