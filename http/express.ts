@@ -186,7 +186,9 @@ async function lockRequest<Request>(
   if (mayRun === NEVER) return NEVER;
   (res as ShieldedResponse & { locals: ExpressLockLocals }).locals.lease = lease;
   const { fencingHeader } = settings;
-  if (fencingHeader !== undefined) res.setHeader(fencingHeader, String(lease.fencingToken));
+  if (fencingHeader !== undefined && !locked.hasBegun) {
+    res.setHeader(fencingHeader, String(lease.fencingToken));
+  }
   return mayRun;
 }
 

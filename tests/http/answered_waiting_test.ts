@@ -217,3 +217,20 @@ Deno.test("expressLock() gives no second answer when its key is refused after th
     assertEquals(failures, []);
   }
 });
+
+Deno.test("expressLock() runs the handler without the fencing header when the headers were sent before the grant", async () => {
+  await using locks = new MemoryLock();
+  const app = express();
+  app.use((_req, res, next) => {
+    res.flushHeaders(); // as a heartbeat does
+    next();
+  });
+  app.get(
+    "/",
+    expressLock(locks, { key: "key", fencingHeader: "Fencing-Token" }),
+    (_req, res) => void res.end("done"),
+  );
+  await using server = await listen(app);
+  assertEquals(await ask(server.url), [200, "done"]);
+  await waitUntil("it is free", async () => (await locks.query("key")).holders.length === 0);
+});
