@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command under a lock of examples/lock_service.ts, with nothing but curl:
+# Runs a command under a lock of examples/lock_service.ts, with nothing but curl (7.55 or later):
 #
 #   LOCK_URL=http://127.0.0.1:8000 LOCK_TOKEN='a long secret' \
 #     examples/lock_service.sh nightly-backup ./backup.sh
@@ -10,8 +10,9 @@
 # fewer requests. LOCK_TTL_MS is 15000 by default: with less, a server that stops answering may be noticed
 # only after the lease has expired.
 #
-# Without setsid(1), as on macOS, only the first process of the command is stopped: let a script then end
-# with `exec program`.
+# The lock is held until all processes of the command have ended, except those in a process group of their
+# own, as timeout(1) makes one. Without setsid(1), as on macOS, that is only the first process: let a script
+# end with `exec program`. In a container run it under an init that reaps orphans (docker run --init).
 set -eu
 : "${LOCK_URL:?}" "${LOCK_TOKEN:?}"
 ttl_ms=${LOCK_TTL_MS:-15000} wait_ms=${LOCK_WAIT_MS:-5000}
@@ -33,12 +34,15 @@ status() { printf '%s\n' "$1" | tail -n 1; }
 # A clock that nobody sets, where the system has one (Linux): a wall clock that is set back stops the renewals.
 now_s() { cut -d . -f 1 /proc/uptime 2>/dev/null || date +%s; }
 
+alive() { kill -0 "$command" 2>/dev/null || kill -0 -"$command" 2>/dev/null; }
+
 # If the release gets no answer, the lock becomes free when its TTL is over.
 finish() {
   trap - EXIT
+  trap '' HUP INT TERM
   if [ -n "$command" ]; then # keep the lock while the command stops, however long that takes
     kill -TERM -"$command" 2>/dev/null || kill "$command" 2>/dev/null || true
-    while kill -0 "$command" 2>/dev/null || kill -0 -"$command" 2>/dev/null; do
+    while alive; do
       sleep "${LOCK_RENEW_S:-1}"
       ask PATCH "{\"ttlMs\":$ttl_ms}" >/dev/null
     done
@@ -50,6 +54,7 @@ trap finish EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
+trap '' TSTP # it would stop the renewals, but not the command
 
 answer=$(ask PUT "{\"ttlMs\":$ttl_ms,\"waitMs\":$wait_ms}" $((wait_ms / 1000 + 10)))
 case $(status "$answer") in
@@ -73,7 +78,7 @@ command=$!
 # Renews after a third of the TTL. The lease counts as lost after a 404, or two thirds of the TTL without an
 # answer.
 last_s=$asked_s
-while kill -0 "$command" 2>/dev/null; do
+while alive; do
   sleep "${LOCK_RENEW_S:-1}"
   asked_s=$(now_s)
   [ $((3 * 1000 * (asked_s - last_s))) -ge "$ttl_ms" ] || continue
