@@ -14,6 +14,7 @@ import type {
 } from "../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../core/contract/errors.ts";
 import { lossOf } from "../core/contract/request.ts";
+import { abortable } from "../core/time/clock.ts";
 import { label, notSupported, type OptionTable, readTable } from "../core/contract/options.ts";
 import { readArguments, type RequestArguments } from "./arguments.ts";
 import { lockName, webName } from "./names.ts";
@@ -191,7 +192,10 @@ class LocksOfClient implements WebLocks {
       await answer.granted();
       // Meanwhile a suspension may have left it unproven: the service is asked. Or it was lost, or the request
       // aborted: then the callback never begins.
-      if (lease?.remainingMs === 0) await lossOf(lease);
+      if (lease?.remainingMs === 0) {
+        const proven = lossOf(lease);
+        await (signal ? abortable(proven, signal) : proven);
+      }
       if (lease?.signal.aborted) throw lease.signal.reason;
       signal?.throwIfAborted();
       try {

@@ -49,7 +49,7 @@ export interface LeaseContext {
   readonly schedule: LeaseSchedule<ManagedLease>;
   /** The clean-ups and the running releases. Disposal waits for both. */
   readonly background: Background;
-  /** Aborts at a disposal that awaits no answers: from then on no release waits for a renewal. */
+  /** Aborts at a disposal that awaits no answers: from then on no `release()` waits for a renewal. */
   readonly hurried: AbortSignal;
   /** Aborts at the end of disposal. From then on no release is attempted. */
   readonly stopped: AbortSignal;
