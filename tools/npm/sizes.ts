@@ -34,7 +34,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./timeline": 13_600,
   "./testing": 15_500,
   "./open": 73_000,
-  "./web-locks": 5_100,
+  "./web-locks": 5_600,
   "./command": 94_000,
   "./fencing": 4_200,
   "./recipes": 2_000,
