@@ -1,10 +1,8 @@
 /**
- * Distributed locks: one interface, {@linkcode DistributedLock}, over Redis, ZooKeeper, files and
- * memory. This entry exports the interface, the errors and {@linkcode MemoryLock}; the other
- * strategies have their own entries (`./file`, `./redis`, `./zookeeper`).
+ * Distributed locks: one interface, {@linkcode DistributedLock}, over Redis, ZooKeeper, files and memory. This entry
+ * exports it, the errors and {@linkcode MemoryLock}; the other strategies are in `./file`, `./redis`, `./zookeeper`.
  *
- * A lease is never believed longer than the server keeps it. A holder that still writes too late is
- * rejected by the resource, with the help of the fencing token.
+ * A lease is never believed longer than the server keeps it; the fencing token lets the resource reject a late write.
  *
  * @example Usage
  * ```ts
@@ -25,13 +23,11 @@ export { type AcquireEvent, CHANNELS, type HoldEvent } from "./core/contract/cha
 export type {
   AcquireOptions,
   AttachableAcquireOptions,
-  AttachableLeaseOptions,
   AttachableLock,
   AttachableRequestOptions,
   AttachOptions,
   DistributedLock,
   Lease,
-  LeaseOptions,
   ListableLock,
   ListOptions,
   LockCapabilities,
@@ -50,7 +46,6 @@ export {
   type LeaseLostReason,
   LockError,
   type LockErrorCode,
-  type LockErrorOptions,
   LockSetupError,
   LockTimeoutError,
   LockUnavailableError,
@@ -64,4 +59,4 @@ export {
 } from "./core/sets/acquire_all.ts";
 export type { LeaseSet } from "./core/sets/lease_set.ts";
 export type { StrategyOptions } from "./core/lease/lifetime.ts";
-export { MemoryLock, type MemoryLockOptions } from "./memory/memory_lock.ts";
+export { MemoryLock } from "./memory/memory_lock.ts";

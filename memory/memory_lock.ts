@@ -10,7 +10,6 @@ import {
   ACQUIRE_OPTIONS,
   MAX_HOLDERS,
   modeOf,
-  readAcquireOptions,
   readMaxWaiters,
   readPrefix,
 } from "../core/contract/call_options.ts";
@@ -31,14 +30,11 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime, STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import { LinkedSet } from "../core/lease/linked_set.ts";
-import { LocalQueue, termsOf, type Turn } from "../core/lease/local_queue.ts";
-import type { Traced } from "../core/lease/tracing.ts";
+import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
+import type { CallOptions } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { checkName, labelOf, makeOwnerId, readTable } from "../core/contract/options.ts";
-
-/** Options of {@linkcode MemoryLock}. */
-export type MemoryLockOptions = StrategyOptions;
 
 /**
  * Named locks within one instance: first in, first out, without a server, files or permissions.
@@ -85,7 +81,7 @@ export class MemoryLock implements ListableLock {
   readonly #queue = new LocalQueue();
   /** The holders of each lock, in the order of their grants. */
   readonly #held = new Map<string, LinkedSet<ManagedLease>>();
-  readonly #calls: Calls<AcquireOptions>;
+  readonly #calls: Calls;
   #lastToken = 0n;
 
   /**
@@ -95,7 +91,7 @@ export class MemoryLock implements ListableLock {
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
-  constructor(options: MemoryLockOptions = {}) {
+  constructor(options: StrategyOptions = {}) {
     this.#lifetime = new Lifetime(readTable("new MemoryLock()", options, STRATEGY_OPTIONS));
     const [lifetime, nesting] = [this.#lifetime, this.#nesting];
     this.#calls = new Calls({ strategy: "memory", lock: this, lifetime, nesting }, {
@@ -108,18 +104,17 @@ export class MemoryLock implements ListableLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#read(name, options);
+    const read = this.#calls.read(name, options);
     return isPlain(read) ? await this.#wait(name, read) : await this.#calls.acquire(name, read);
   }
 
-  async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
-    const { signal, onWait } = options;
+  async #wait(name: string, options: CallOptions): Promise<Lease> {
+    const { signal } = options;
     signal?.throwIfAborted();
     let lease: ManagedLease | null = null;
     // Not later: a thief must always find a lease to take away.
     const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
-    const [terms, label] = [termsOf(options), this.#labelOf(options)];
-    await this.#queue.enter(name, { terms, signal, label, onWait, onTurn });
+    await this.#queue.enter(name, { ...options, label: this.#labelOf(options), onTurn });
     return await this.#handOut(lease!, signal);
   }
 
@@ -132,15 +127,15 @@ export class MemoryLock implements ListableLock {
 
   /** Acquires the lock if it is free now, or within `waitMs`. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    const read = this.#read(name, options);
+    const read = this.#calls.read(name, options);
     if (isPlainTry(read)) return await this.#tryOnce(name, read);
     return await this.#calls.tryAcquire(name, read);
   }
 
-  async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {
+  async #tryOnce(name: string, options: CallOptions): Promise<Lease | null> {
     const { signal, onWait } = options;
     signal?.throwIfAborted();
-    const turn = this.#queue.tryEnter(name, termsOf(options));
+    const turn = this.#queue.tryEnter(name, options);
     const lease = turn && this.#open(name, turn, options);
     if (lease === null) onWait?.({ waiters: this.#queue.waiterCount(name) });
     await null; // as with the other strategies, a signal that aborts in the same tick ends the call
@@ -184,23 +179,16 @@ export class MemoryLock implements ListableLock {
     });
   }
 
-  #read(name: string, options: AcquireOptions): AcquireOptions {
-    checkName(name);
-    const read = readAcquireOptions(options, this.capabilities);
-    this.#lifetime.throwIfEnded();
-    return read;
-  }
-
   #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
     return label;
   }
 
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
-    return await this.#calls.steal(name, this.#read(name, options));
+    return await this.#calls.steal(name, this.#calls.read(name, options));
   }
 
   // deno-lint-ignore require-await -- an error must reject, not throw
-  async #stealNow(name: string, options: AcquireOptions & Traced): Promise<Lease> {
+  async #stealNow(name: string, options: CallOptions): Promise<Lease> {
     const turn = this.#queue.seize(name);
     const victims = this.#held.get(name) ?? [];
     this.#held.delete(name);
@@ -209,7 +197,7 @@ export class MemoryLock implements ListableLock {
     return lease;
   }
 
-  #open(name: string, turn: Turn, options: AcquireOptions & Traced): ManagedLease {
+  #open(name: string, turn: Turn, options: CallOptions): ManagedLease {
     const lease = this.#engine.open({
       name,
       ownerId: makeOwnerId(this.#labelOf(options)),
@@ -229,7 +217,7 @@ export class MemoryLock implements ListableLock {
         turn.end();
         return { state: "released" };
       },
-    })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
+    })!; // open() returns null only for a grant whose TTL is over, or may be, and there is no TTL here
     const held = this.#held.get(name) ?? new LinkedSet();
     if (held.size === 0) this.#held.set(name, held);
     held.add(lease);

@@ -1,9 +1,3 @@
-/**
- * Loads a package that only some users install, when they make what needs it. Bundlers see no import here, so
- * the package stays outside of the bundle.
- *
- * @module
- */
 import { isAbsolute } from "node:path";
 import process from "node:process";
 import * as util from "node:util";
@@ -25,11 +19,10 @@ export class PackageNotFound extends Error {
 }
 
 /**
- * Loads a package.
+ * Loads a package that only some users install. Bundlers see no import here, so it stays outside of the bundle.
  *
- * @throws {PackageNotFound} If it is not found from the file that this code is in, which may be a bundle,
- * nor from the script that the process runs. Not from the working directory: another user's code could be
- * loaded from there.
+ * @throws {PackageNotFound} If it is not found from the file that this code is in, which may be a bundle, nor from
+ * the script that the process runs. Not from the working directory: another user's code could be loaded from there.
  * @throws What the package throws, if it is found.
  */
 export function loadPackage<T>(specifier: string): T {

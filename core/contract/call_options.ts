@@ -68,27 +68,18 @@ export const MAX_HOLDERS = 64;
 
 export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<QueryOptions>;
 
-/** The mode that `mode` and `limit` ask for. */
 export function modeOf({ mode = "exclusive", limit }: AcquireOptions): LockMode {
   return limit === undefined ? mode : "shared";
 }
 
-/** Reads the options of `acquire()` and `tryAcquire()`. */
+/** Reads the options of `acquire()`: with those of `ATTACHABLE_OPTIONS` where the strategy can attach. */
 export function readAcquireOptions(
-  options: AcquireOptions,
-  offered: LockCapabilities,
-): AcquireOptions {
-  const read = readTable("acquire()", options, ACQUIRE_OPTIONS);
-  checkMode(read, offered);
-  return read.onWait === undefined ? read : { ...read, onWait: quiet(read.onWait) };
-}
-
-/** The same for an `AttachableLock`. */
-export function readAttachableOptions(
   options: AttachableAcquireOptions,
   offered: LockCapabilities,
 ): AttachableAcquireOptions {
-  const read = readTable("acquire()", options, ATTACHABLE_OPTIONS);
+  const read: AttachableAcquireOptions = offered.attach
+    ? readTable("acquire()", options, ATTACHABLE_OPTIONS)
+    : readTable("acquire()", options as AcquireOptions, ACQUIRE_OPTIONS);
   const { ownerId, label, outlivesDisposal } = read;
   const mode = checkMode(read, offered);
   if (ownerId !== undefined && label !== undefined) {
@@ -108,7 +99,6 @@ function quiet(onWait: NonNullable<AcquireOptions["onWait"]>): AcquireOptions["o
 
 const NOT_ATTACHED = "no process could take it over, as attach() knows exclusive leases only";
 
-/** The same for `attach()`. */
 export function readAttachOptions(options: AttachOptions & Partial<AcquireOptions>): AttachOptions {
   // Also from a getter or a prototype it must not be ignored: the caller expects a shared lease.
   if (typeof options === "object" && options !== null && modeOf(options) === "shared") {
@@ -140,7 +130,7 @@ function checkMode(options: AcquireOptions, offered: LockCapabilities): LockMode
   );
 }
 
-/** The same for `request()`. @param table Its options and those of `acquire()`. */
+/** @param table The options of `request()` and of `acquire()`. */
 export function readRequestOptions(
   options: RequestOptions,
   table: OptionTable<RequestOptions>,
@@ -160,7 +150,6 @@ export function readRequestOptions(
   return read;
 }
 
-/** Reads the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
 }
@@ -171,7 +160,6 @@ export function isListable(locks: DistributedLock): locks is ListableLock {
 
 const LIST_OPTIONS = { prefix: text({}, "") } satisfies OptionTable<ListOptions>;
 
-/** Reads the options of `list()`. Returns what the names begin with. */
 export function readPrefix(options: ListOptions): string {
   return readTable("list()", options, LIST_OPTIONS).prefix;
 }

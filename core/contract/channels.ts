@@ -1,6 +1,5 @@
 /**
- * The channels of `node:diagnostics_channel` on which all strategies tell what calls and leases do, and what
- * is published there. The page is `docs/tracing.md`, the code `core/lease/tracing.ts`.
+ * What is published on channels of `node:diagnostics_channel`, by `core/lease/tracing.ts`. See `docs/tracing.md`.
  *
  * @module
  */
@@ -55,7 +54,6 @@ export const CHANNELS = {
  */
 export const RUN_CALL: unique symbol = Symbol.for("@holdfast/lock/run-call") as never;
 
-/** See {@linkcode RUN_CALL}. */
 export interface Runnable {
   [RUN_CALL]?: <T>(call: () => T) => T;
 }

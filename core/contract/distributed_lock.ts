@@ -28,10 +28,7 @@ export interface LockCapabilities {
   readonly list: boolean;
 }
 
-/**
- * How a lock is held: by one holder alone (`"exclusive"`), or by any number of shared holders at once
- * (`"shared"`). A lock never has both at the same time.
- */
+/** How a lock is held: by one holder alone (`"exclusive"`), or shared by any number (`"shared"`), never both. */
 export type LockMode = "exclusive" | "shared";
 
 /** The position of a waiter in the queue. A strategy leaves out the parts that it does not know. */
@@ -52,8 +49,49 @@ export interface RenewalLate {
   readonly remainingMs: number;
 }
 
-/** Options of a lease, however it is acquired. */
-export interface LeaseOptions {
+/** Options of {@linkcode DistributedLock.acquire} and {@linkcode DistributedLock.tryAcquire}. */
+export interface AcquireOptions {
+  /**
+   * Whether the lease excludes all others, or only exclusive ones. Waiters of both modes are served in their order: a
+   * shared call waits behind a waiting exclusive one. There is no upgrade: a shared holder that asks for mode
+   * `"exclusive"` waits for its own lease to end. `"shared"` is a `NotSupportedError` unless `capabilities.shared`.
+   *
+   * @default `"shared"` with a `limit`, else `"exclusive"`
+   */
+  mode?: LockMode | undefined;
+  /**
+   * How many shared holders there may be, this one included. A whole number from 1 to 10,000; it means mode
+   * `"shared"`. Only this call obeys it, so pass the same limit everywhere. While it is the next in line and too many
+   * hold the lock, all behind it wait. A `TypeError` with `mode: "exclusive"`; a `NotSupportedError` unless
+   * `capabilities.limit`.
+   *
+   * @default no limit in mode `"shared"`
+   */
+  limit?: number | undefined;
+  /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
+  signal?: AbortSignal | undefined;
+  /**
+   * The longest time, in ms, to wait in the queue for the lock; 0 to try once. Then `tryAcquire()` resolves with
+   * `null`, and `acquire()` rejects with a {@linkcode LockTimeoutError}. If the service does not answer at the end of
+   * the wait, both reject with a {@linkcode LockUnavailableError} up to a second later; an outage that lasts for
+   * `unavailableAfterMs` ends the wait before. Left out, `tryAcquire()` tries once, too, but for `unavailableAfterMs`
+   * in an outage. (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
+   *
+   * @default no limit in `acquire()`, one try in `tryAcquire()`
+   */
+  waitMs?: number | undefined;
+  /**
+   * A name for this call and its lease, which `query()` shows instead of the label of the instance. 1 to
+   * 100 characters, no control characters.
+   */
+  label?: string | undefined;
+  /**
+   * Called when the caller starts to wait, and when its position has changed; by some strategies also when only the
+   * number of waiters has. The strategy reports the changes that it learns of. `tryAcquire()` without a wait calls it
+   * once before it resolves with `null`, without a position, if the strategy knows something of the holder or the
+   * waiters. If it throws, the call rejects with its error. The promise of an async function is ignored.
+   */
+  onWait?: ((info: WaitInfo) => void) | undefined;
   /**
    * Whether the lease is renewed automatically until it is released. Strategies whose leases have
    * no TTL of their own (file, memory, ZooKeeper) ignore it.
@@ -68,54 +106,6 @@ export interface LeaseOptions {
    * @default no limit
    */
   maxHoldMs?: number | undefined;
-}
-
-/** Options of {@linkcode DistributedLock.acquire} and {@linkcode DistributedLock.tryAcquire}. */
-export interface AcquireOptions extends LeaseOptions {
-  /**
-   * Whether the lease excludes all others, or only exclusive ones. Waiters of both modes are served in their
-   * order: a shared call waits behind an exclusive one that waits. There is no upgrade: a shared holder that
-   * asks for the lock in mode `"exclusive"` waits for its own lease to end. `"shared"` is a
-   * `NotSupportedError` unless `capabilities.shared` is true.
-   *
-   * @default `"shared"` with a `limit`, else `"exclusive"`
-   */
-  mode?: LockMode | undefined;
-  /**
-   * How many shared holders there may be, this one included. A whole number from 1 to 10,000; it means mode
-   * `"shared"`. Only this call obeys it, so pass the same limit everywhere. While it is the next in line and
-   * too many hold the lock, all behind it wait, too. A `TypeError` with `mode: "exclusive"`, and a
-   * `NotSupportedError` unless `capabilities.limit` is true.
-   *
-   * @default no limit in mode `"shared"`
-   */
-  limit?: number | undefined;
-  /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
-  signal?: AbortSignal | undefined;
-  /**
-   * The longest time, in ms, to wait in the queue for the lock; 0 to try once. Then `tryAcquire()` resolves
-   * with `null`, and `acquire()` rejects with a {@linkcode LockTimeoutError}. If the service does not
-   * answer at the end of the wait, both reject with a {@linkcode LockUnavailableError} up to a second
-   * later; an outage that lasts for `unavailableAfterMs` ends the wait before. Left out, `tryAcquire()` tries
-   * once, too, but for `unavailableAfterMs` in an outage.
-   * (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
-   *
-   * @default no limit in `acquire()`, one try in `tryAcquire()`
-   */
-  waitMs?: number | undefined;
-  /**
-   * A name for this call and its lease, which `query()` shows instead of the label of the instance. 1 to
-   * 100 characters, no control characters.
-   */
-  label?: string | undefined;
-  /**
-   * Called when the caller starts to wait, and when its position has changed; by some strategies also when only
-   * the number of waiters has. The strategy reports the changes that it learns of. `tryAcquire()` without a wait
-   * calls it once before it resolves with `null`, if the strategy knows something of the holder or the waiters; a
-   * try has no position. If it throws, the call rejects with its error. An async function is not awaited, nor is
-   * its rejection heard.
-   */
-  onWait?: ((info: WaitInfo) => void) | undefined;
 }
 
 /** Options of {@linkcode DistributedLock.query}. */
@@ -152,11 +142,10 @@ export interface RequestOptions extends AcquireOptions {
 /**
  * One time-bounded hold of a lock.
  *
- * A lease is *provable* while no other process can have been granted the lock, except by a steal, or in
- * shared mode together with this one.
- * It can stop being provable at any moment (the network fails, the process is suspended). So code
- * that runs under it watches {@linkcode Lease.signal}, calls {@linkcode Lease.throwIfLost} before
- * each side effect, and passes {@linkcode Lease.fencingToken} to the resource that it writes to.
+ * A lease is *provable* while no other process can have been granted the lock, except by a steal, or in shared mode
+ * together with this one. It can stop being provable at any moment (the network fails, the process is suspended). So
+ * code that runs under it watches {@linkcode Lease.signal}, calls {@linkcode Lease.throwIfLost} before each side
+ * effect, and passes {@linkcode Lease.fencingToken} to the resource that it writes to.
  *
  * @example Usage
  * ```ts
@@ -177,15 +166,13 @@ export interface Lease extends AsyncDisposable {
   /** Whether the lock is held by this lease alone, or shared with others. */
   readonly mode: LockMode;
   /**
-   * Grows with every grant of this name. Resources reject tokens below the greatest they have seen. Those of
-   * shared leases lie between those of the exclusive ones before and after, but say nothing about each other:
-   * two may be the same. Compare such a token with the greatest, and do not remember it (`check()` or
-   * `raise: false` of the fencing helpers).
+   * Grows with every grant of this name. Resources reject tokens below the greatest they have seen. Those of shared
+   * leases lie between the exclusive ones before and after, but say nothing about each other (two may be the same):
+   * compare such a token with the greatest, and do not remember it (`check()` or `raise: false` of the fencing
+   * helpers).
    */
   readonly fencingToken: bigint;
-  /**
-   * Aborts with a {@linkcode LeaseLostError} when the lease is lost, but not when it is released.
-   */
+  /** Aborts with a {@linkcode LeaseLostError} when the lease is lost, but not when it is released. */
   readonly signal: AbortSignal;
   /**
    * How long, in ms, the lease is still provable: 0 when it is lost, released or unproven (the process
@@ -195,19 +182,17 @@ export interface Lease extends AsyncDisposable {
   /** Whether the lease can be proven now: whether `throwIfLost()` would return. Reads the clock. */
   readonly isHeld: boolean;
   /**
-   * Throws if the lease cannot be proven now. Reads the clock, so the result is right even if the
-   * event loop was blocked and no timer has run yet.
+   * Throws if the lease cannot be proven now. Reads the clock, so it is right even if the event loop was blocked.
    *
    * @throws {LeaseLostError} If the lease is lost or unproven.
    * @throws {LockError} If it was released.
    */
   throwIfLost(): void;
   /**
-   * Prolongs the lease to at least `ttlMs` from now; never shortens it. Only needed with
-   * `autoRenew: false`, or to get more time than the TTL. On ZooKeeper it only proves the session, whose time
-   * is fixed: read `remainingMs`. Retries until the lease ends; with a `ttlMs`,
-   * each retry asks for the same end, counted from the call by the clock, monotonic or wall, that has advanced
-   * further: after a step of the wall clock read `remainingMs`.
+   * Prolongs the lease to at least `ttlMs` from now; never shortens it. Only needed with `autoRenew: false`, or to
+   * get more time than the TTL. On ZooKeeper it only proves the session, whose time is fixed: read `remainingMs`.
+   * Retries until the lease ends; with a `ttlMs`, each retry asks for the same end, counted from the call by the
+   * clock, monotonic or wall, that has advanced further: after a step of the wall clock read `remainingMs`.
    *
    * @param ttlMs Time to live in ms; the TTL of the lease unless given.
    * @throws {LeaseLostError} If the lease is lost, or ends before the service answers.
@@ -217,15 +202,13 @@ export interface Lease extends AsyncDisposable {
    */
   renew(ttlMs?: number): Promise<void>;
   /**
-   * Releases the lock. Idempotent. Never throws because the lease is gone. Resolves at the latest when
-   * the lease would have ended; if the service has not answered by then, the release is retried in the
-   * background.
+   * Releases the lock. Idempotent. Never throws because the lease is gone. Resolves at the latest when the lease
+   * would have ended; if the service has not answered by then, the release is retried in the background.
    *
    * @returns `true` if the lease was valid until now, `false` if it was lost or released before. A lease
    * that ended because its lock manager is disposed counts as valid while the lock is kept for it.
-   * @throws {LockSetupError} If the service refuses the release, for instance because the user has lost a
-   * permission. The lock then stays held, until its TTL or its session ends. Disposal of a lease does not
-   * throw even then.
+   * @throws {LockSetupError} If the service refuses the release, for instance because the user has lost a permission.
+   * The lock then stays held, until its TTL or its session ends. Disposal of a lease does not throw even then.
    */
   release(): Promise<boolean>;
 }
@@ -277,12 +260,8 @@ export interface RequestMethod<Options extends RequestOptions = RequestOptions> 
   /**
    * Waits for the lock and runs a callback under it.
    *
-   * @param name The name of the lock.
-   * @param callback The critical section.
-   * @returns The result of the callback.
    * @throws {unknown} The error of the callback.
-   * @throws {LeaseLostError} If the callback succeeded, but the lease was lost before it had settled, also
-   * by disposal.
+   * @throws {LeaseLostError} If the callback succeeded, but the lease was lost before it settled, also by disposal.
    */
   <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /**
@@ -312,9 +291,8 @@ export interface RequestMethod<Options extends RequestOptions = RequestOptions> 
 /**
  * A manager of named locks, modelled on the Web Locks API (`navigator.locks`).
  *
- * A name is any well-formed Unicode string of 1 to 1,000 UTF-16 code units; names that differ in a
- * single code unit are different locks. Locks are not re-entrant: a second `acquire()` of the same
- * name waits for the first lease to end.
+ * A name is any well-formed Unicode string of 1 to 1,000 UTF-16 code units; names that differ in a single code unit
+ * are different locks. Locks are not re-entrant: a second `acquire()` of a name waits for the first lease to end.
  *
  * Every method reads its options once, checks its arguments before any I/O, and rejects with
  * - a `TypeError` or `RangeError` if an argument is bad, or an option is unknown;
@@ -349,9 +327,6 @@ export interface DistributedLock extends AsyncDisposable {
   /**
    * Waits for the lock and acquires it. Only `waitMs` and `signal` limit the wait.
    *
-   * @param name The name of the lock.
-   * @param options Renewal, limits and notifications.
-   * @returns The lease.
    * @throws {LockTimeoutError} If `waitMs` is over and the service answers.
    * @throws {unknown} `signal.reason` if the signal aborts first.
    * @throws {LockUnavailableError} In an outage of the service.
@@ -361,8 +336,6 @@ export interface DistributedLock extends AsyncDisposable {
   /**
    * Acquires the lock if it is free now, or becomes free within `waitMs`.
    *
-   * @param name The name of the lock.
-   * @param options Renewal and limits.
    * @returns The lease, or `null` if somebody else holds the lock, and only then. In mode `"shared"` it is
    * `null` if the lock is held exclusively, if another call waits for it, or if `limit` holders have it.
    * @throws {unknown} `signal.reason` if the signal aborts first.
@@ -375,17 +348,14 @@ export interface DistributedLock extends AsyncDisposable {
   /**
    * Reads the holders and the waiters of a lock, without any effect on them.
    *
-   * @param name The name of the lock.
-   * @param options How many waiters to list.
-   * @returns A snapshot.
    * @throws {LockUnavailableError} In an outage of the service.
    * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
   query(name: string, options?: QueryOptions): Promise<LockSnapshot>;
 }
 
-/** Options of a lease, however it is acquired, of a strategy that can attach. */
-export interface AttachableLeaseOptions {
+/** Options of {@linkcode AttachableLock.attach}. */
+export interface AttachOptions extends Pick<AcquireOptions, "autoRenew" | "maxHoldMs" | "signal"> {
   /**
    * The time to live, in ms, of this lease. If the owner id already holds the lock, its lease is prolonged
    * to this, but never shortened.
@@ -394,32 +364,24 @@ export interface AttachableLeaseOptions {
    */
   ttlMs?: number | undefined;
   /**
-   * Whether the lock outlives the instance that acquired it. Disposal then ends the lease for its holder,
-   * but neither waits for it nor releases it: the lock stays held until the TTL ends, or until
-   * {@linkcode AttachableLock.attach} re-creates the lease, for instance after a restart. Excludes
-   * `mode: "shared"` and `limit`.
+   * Whether the lock outlives the instance that acquired it. Disposal then ends the lease for its holder, but neither
+   * waits for it nor releases it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
+   * re-creates the lease, for instance after a restart. Excludes `mode: "shared"` and `limit`.
    *
    * @default {false}
    */
   outlivesDisposal?: boolean | undefined;
 }
 
-/** Options of {@linkcode AttachableLock.attach}. */
-export interface AttachOptions extends LeaseOptions, AttachableLeaseOptions {
-  /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
-  signal?: AbortSignal | undefined;
-}
-
 /** {@linkcode AcquireOptions} of a strategy that can attach. */
-export interface AttachableAcquireOptions extends AcquireOptions, AttachableLeaseOptions {
+export interface AttachableAcquireOptions extends AcquireOptions, AttachOptions {
   /**
-   * An owner id that the caller chooses, to find the lease again with {@linkcode AttachableLock.attach}. It
-   * must be unguessable for everybody who may not release the lock. 1 to 500 UTF-16 code units without
-   * control characters. A call under an id that holds the lock takes it over, as `attach()` does, and
-   * prolongs it. Of the calls of one instance with the same id and lock only one asks at a time: until it
-   * has ended, another one rejects with a {@linkcode LockError}, and sends nothing. Each call first waits
-   * until the service has answered the clean-up of the one before. Excludes `label`, `mode: "shared"` and
-   * `limit`.
+   * An owner id that the caller chooses, to find the lease again with {@linkcode AttachableLock.attach}. It must be
+   * unguessable for everybody who may not release the lock. 1 to 500 UTF-16 code units without control characters. A
+   * call under an id that holds the lock takes it over, as `attach()` does, and prolongs it. Of the calls of one
+   * instance with the same id and lock only one asks at a time: until it has ended, another one rejects with a
+   * {@linkcode LockError}, and sends nothing. Each call first waits until the service has answered the clean-up of
+   * the one before. Excludes `label`, `mode: "shared"` and `limit`.
    */
   ownerId?: string | undefined;
 }
@@ -430,15 +392,14 @@ export interface AttachableRequestOptions extends RequestOptions, AttachableAcqu
 /** A strategy that can re-create a lease from its owner id, for instance after a restart. */
 export interface AttachableLock extends DistributedLock {
   /**
-   * Like {@linkcode DistributedLock.acquire}, also under an owner id that the caller chooses. Also rejects
-   * as that does.
+   * As {@linkcode DistributedLock.acquire}, with the same errors, but also under an owner id that the caller chooses.
    *
    * @throws {LockError} If another call of this instance asks for the lock under the same owner id.
    */
   acquire(name: string, options?: AttachableAcquireOptions): Promise<Lease>;
   /**
-   * Like {@linkcode DistributedLock.tryAcquire}, also under an owner id that the caller chooses. Also
-   * rejects as that does.
+   * As {@linkcode DistributedLock.tryAcquire}, with the same errors, but also under an owner id that the caller
+   * chooses.
    *
    * @throws {LockError} If another call of this instance asks for the lock under the same owner id.
    */
@@ -454,9 +415,7 @@ export interface AttachableLock extends DistributedLock {
    * that asks for the lock or waits for it under that id ends with a {@linkcode LockError}. If `attach()`
    * fails, the lock is not released: it stays held until its TTL ends.
    *
-   * @param name The name of the lock.
    * @param ownerId The owner id under which the lock was acquired.
-   * @param options TTL, renewal and limits of the lease.
    * @returns The lease, or `null` if this owner id does not hold the lock now.
    * @throws {unknown} `signal.reason` if the signal aborts first.
    * @throws {TypeError|RangeError} If the owner id or an option is bad.
@@ -487,11 +446,9 @@ export interface ListableLock extends DistributedLock {
    * meanwhile, and list some that were held lately or that somebody waits for: `query()` knows. The order is
    * not known. A step of the iteration is one request; who stops early sends no more.
    *
-   * @param options What the names begin with.
    * @returns The names. The iteration rejects as `query()` does.
    * @throws {TypeError|RangeError} If an option is bad.
-   * @throws {DOMException} `NotSupportedError` unless `capabilities.list` is true, `InvalidStateError` after
-   * disposal.
+   * @throws {DOMException} `NotSupportedError` unless `capabilities.list`, `InvalidStateError` after disposal.
    */
   list(options?: ListOptions): AsyncIterable<string>;
 }

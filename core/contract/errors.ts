@@ -1,10 +1,4 @@
 /**
- * The errors that all strategies share. Errors for bad arguments are in `options.ts`.
- *
- * @module
- */
-
-/**
  * Identifies an error in logs and across processes:
  * - `"ERR_LOCK"`: any other error of a lock;
  * - `"ERR_LEASE_LOST"`: {@linkcode LeaseLostError};
@@ -14,8 +8,7 @@
  * - `"ERR_LOCK_UNAVAILABLE"`: {@linkcode LockUnavailableError}.
  *
  * A call after disposal, one that waited until then, and a feature that a strategy lacks reject with a
- * `DOMException`. It has no such code: its `name` is `"InvalidStateError"`, `"AbortError"` or
- * `"NotSupportedError"`.
+ * `DOMException`. It has no such code: its `name` is `"InvalidStateError"`, `"AbortError"` or `"NotSupportedError"`.
  */
 export type LockErrorCode =
   | "ERR_LOCK"
@@ -24,16 +17,6 @@ export type LockErrorCode =
   | "ERR_LOCK_SETUP"
   | "ERR_LOCK_TIMEOUT"
   | "ERR_LOCK_UNAVAILABLE";
-
-/** Options of the errors' constructors. */
-export interface LockErrorOptions extends ErrorOptions {
-  /**
-   * The code of the error.
-   *
-   * @default {"ERR_LOCK"}
-   */
-  code?: LockErrorCode;
-}
 
 /** The brand of each error class: a symbol that is the same in all copies of this package. */
 const BRANDS = new WeakMap<object, symbol>();
@@ -46,9 +29,8 @@ function brand(errorClass: { readonly prototype: object }, name: string): void {
 }
 
 /**
- * Base of all errors that a lock reports. Bad arguments are a `TypeError` or `RangeError` instead.
- *
- * `instanceof` also recognises errors that another copy of this package created.
+ * Base of all errors that a lock reports. Bad arguments are a `TypeError` or `RangeError` instead. `instanceof` also
+ * recognises errors that another copy of this package created.
  *
  * @example Usage
  * ```ts
@@ -71,12 +53,14 @@ export class LockError extends Error {
   /**
    * Creates an error.
    *
-   * @param message What could not be done, why, and what to do. Must not contain a password or a whole
-   * owner id.
-   * @param lockName The name of the lock, if the error concerns a single one.
-   * @param options The code, and the options of `Error`.
+   * @param message What could not be done, why, and what to do. Must not contain a password or a whole owner id.
+   * @param options The code (`"ERR_LOCK"` unless given), and the options of `Error`.
    */
-  constructor(message: string, lockName?: string, options: LockErrorOptions = {}) {
+  constructor(
+    message: string,
+    lockName?: string,
+    options: ErrorOptions & { code?: LockErrorCode } = {},
+  ) {
     const { code = "ERR_LOCK", ...rest } = options;
     super(message, rest);
     this.lockName = lockName;
@@ -90,9 +74,6 @@ export class LockError extends Error {
   /**
    * Makes `instanceof` compare brands, since a program may contain two copies of this package (from
    * npm and from JSR, or in two versions). For a subclass that a user defines it works as usual.
-   *
-   * @param value Any value.
-   * @returns Whether it is an error of this class, made by any copy of the package.
    */
   static override [Symbol.hasInstance](value: unknown): boolean {
     const symbol = BRANDS.get(this);
@@ -128,8 +109,7 @@ const LOSS: Record<LeaseLostReason, string> = {
 };
 
 /**
- * The lease is lost or cannot be proven: another process may hold the lock. Stop the work that the
- * lock protects.
+ * The lease is lost or cannot be proven: another process may hold the lock. Stop the work that the lock protects.
  *
  * @example Usage
  * ```ts
@@ -151,13 +131,7 @@ export class LeaseLostError extends LockError {
     brand(this, "LeaseLostError");
   }
 
-  /**
-   * Creates an error.
-   *
-   * @param lockName The name of the lock.
-   * @param reason Why the lease was lost.
-   * @param options The options of `Error`.
-   */
+  /** Creates an error. */
   constructor(lockName: string, reason: LeaseLostReason, options?: ErrorOptions) {
     const message = `Lost the lease on lock ${JSON.stringify(lockName)} (${LOSS[reason]}): ` +
       "stop the work that the lock protects";
@@ -167,9 +141,8 @@ export class LeaseLostError extends LockError {
 }
 
 /**
- * An outage: the service is out of reach, or of no use for now (it starts, fails over, is full or busy), so
- * nothing is known about the lock. A later call may succeed. This never means that somebody else holds the
- * lock.
+ * An outage: the service is out of reach, or of no use for now (it starts, fails over, is full or busy), so nothing
+ * is known about the lock. A later call may succeed. This never means that somebody else holds the lock.
  *
  * @example Usage
  * ```ts
@@ -192,8 +165,6 @@ export class LockUnavailableError extends LockError {
    * Creates an error.
    *
    * @param message What could not be done, why, and what to do.
-   * @param lockName The name of the lock, if the error concerns a single one.
-   * @param options The options of `Error`.
    */
   constructor(message: string, lockName?: string, options?: ErrorOptions) {
     super(message, lockName, { ...options, code: "ERR_LOCK_UNAVAILABLE" });
@@ -201,10 +172,9 @@ export class LockUnavailableError extends LockError {
 }
 
 /**
- * The lock cannot work as it is set up: the client is of the wrong kind or was never connected, the
- * service refuses the credentials or denies a permission, or the runtime lacks a feature. A retry does not
- * help until that is changed. This never means that the service is out of reach, nor that somebody else
- * holds the lock.
+ * The lock cannot work as it is set up: the client is of the wrong kind or was never connected, the service refuses
+ * the credentials or denies a permission, or the runtime lacks a feature. A retry does not help until that is
+ * changed. This never means that the service is out of reach, nor that somebody else holds the lock.
  *
  * @example Usage
  * ```ts
@@ -228,8 +198,6 @@ export class LockSetupError extends LockError {
    * Creates an error.
    *
    * @param message What cannot be used, why, and what to do.
-   * @param lockName The name of the lock, if the error concerns a single one.
-   * @param options The options of `Error`.
    */
   constructor(message: string, lockName?: string, options?: ErrorOptions) {
     super(message, lockName, { ...options, code: "ERR_LOCK_SETUP" });
@@ -237,8 +205,8 @@ export class LockSetupError extends LockError {
 }
 
 /**
- * `waitMs` is over, and somebody else had the lock until then. The service has answered at the end of the
- * wait: in an outage the error is a {@linkcode LockUnavailableError} instead.
+ * `waitMs` is over, and somebody else had the lock, perhaps until just now. The service has answered at the end of
+ * the wait: in an outage the error is a {@linkcode LockUnavailableError} instead.
  *
  * @example Usage
  * ```ts
@@ -269,10 +237,8 @@ export class LockTimeoutError extends LockError {
   /**
    * Creates an error.
    *
-   * @param lockName The name of the lock.
    * @param waitedMs How long, in ms, the call has waited.
    * @param holderLabel The label of the holder, if it is known. Never an owner id.
-   * @param options The options of `Error`.
    */
   constructor(lockName: string, waitedMs: number, holderLabel?: string, options?: ErrorOptions) {
     // Without a label there may be no holder either: the lock may have become free just now.

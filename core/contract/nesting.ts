@@ -1,7 +1,6 @@
 /**
- * Finds calls that wait for their own caller: `request()` and `acquire()` of a name that the code which calls
- * holds already. It holds the lease of the `request()` whose callback it is, or is called from; and a lease
- * from `acquire()` once it has used it. (Which code gets the result of a promise, nobody tells.)
+ * Finds calls that wait for their own caller, which holds the name already: through the `request()` in whose callback
+ * it runs, or an `acquire()` whose lease it has used. (No API tells which code gets the result of a promise.)
  *
  * @module
  */
@@ -10,9 +9,7 @@ import { modeOf } from "./call_options.ts";
 import { BACKGROUND_CLOCK } from "../time/clock.ts";
 import type { AttachableAcquireOptions, DistributedLock, Lease } from "./distributed_lock.ts";
 import { LockTimeoutError } from "./errors.ts";
-import type { Warnings } from "./warnings.ts";
 
-/** A lease that code holds. */
 export interface Hold {
   readonly lease: Lease;
   /** The instance whose `request()` has called the code; `null` if the code has called `acquire()`. */
@@ -45,8 +42,7 @@ function holdsOf(
   ownerId: string | undefined,
 ): readonly Hold[] | null {
   const own = running.filter(({ lease }) => {
-    // A call under the same owner id takes the lease over, and does not wait. One that is lost or released
-    // is not waited for.
+    // A call under the same owner id takes the lease over at once; for a lease that is over no call waits.
     return lease.name === name && lease.ownerId !== ownerId && lease.remainingMs > 0;
   });
   return own.length === 0 ? null : own;
@@ -59,7 +55,6 @@ export function recordUse(lease: Lease): Hold {
   return hold;
 }
 
-/** The nested calls of one strategy instance. */
 export class Nesting {
   readonly #source: DistributedLock;
   readonly #names = new Set<string>();
@@ -83,7 +78,7 @@ export class Nesting {
   watch(
     own: readonly Hold[],
     options: AttachableAcquireOptions,
-    warnings: Warnings,
+    warn: (message: string) => void,
     calling: Promise<unknown>,
   ): void {
     const { name } = own[0]!.lease;
@@ -96,29 +91,29 @@ export class Nesting {
         (areShared ? " if an exclusive call waits in between" : "");
       const inside =
         "was asked for inside the callback of request() that holds it, so the call waits";
-      this.#warn(
-        name,
-        `${inside} ${end}: use the lease that the callback has`,
-        warnings,
-      );
+      this.#warn(name, `${inside} ${end}: use the lease that the callback has`, warn);
     }
-    if (!this.#isSilent(name)) this.#suspect(own, calling, warnings);
+    if (!this.#isSilent(name)) this.#suspect(own, calling, warn);
   }
 
   /** Warns of a call that waits for too long: its code may have released the lease before it awaits. */
-  #suspect(own: readonly Hold[], calling: Promise<unknown>, warnings: Warnings): void {
+  #suspect(
+    own: readonly Hold[],
+    calling: Promise<unknown>,
+    warn: (message: string) => void,
+  ): void {
     const { name } = own[0]!.lease;
     const tokens = own.map(({ lease }) => lease.fencingToken);
     const what =
       "is held by the code that waits for it again: if that code awaits the call before it " +
       "releases its lease, it waits for itself; use that lease";
-    const warn = async () => {
-      if (await this.#isHeldUnder(name, tokens)) this.#warn(name, what, warnings);
+    const check = async () => {
+      if (await this.#isHeldUnder(name, tokens)) this.#warn(name, what, warn);
     };
-    const cancel = BACKGROUND_CLOCK.schedule(warn, SUSPECT_AFTER_MS);
+    const cancel = BACKGROUND_CLOCK.schedule(check, SUSPECT_AFTER_MS);
     calling.then(cancel, (error) => {
       cancel();
-      if (error instanceof LockTimeoutError) warn();
+      if (error instanceof LockTimeoutError) check();
     });
   }
 
@@ -132,9 +127,9 @@ export class Nesting {
     return this.#names.has(name) || this.#names.size >= MAX_NAMES;
   }
 
-  #warn(name: string, what: string, warnings: Warnings): void {
+  #warn(name: string, what: string, warn: (message: string) => void): void {
     if (this.#isSilent(name)) return;
     this.#names.add(name);
-    warnings.warn(`Lock ${JSON.stringify(name)} ${what}, as locks are not re-entrant`);
+    warn(`Lock ${JSON.stringify(name)} ${what}, as locks are not re-entrant`);
   }
 }

@@ -1,6 +1,5 @@
 /**
- * What an error says about an option that does not exist, or about a bare value in the place of options:
- * what to use instead.
+ * What errors advise to use instead of an unknown option, or of a bare value in the place of options.
  *
  * @module
  */
@@ -13,7 +12,6 @@ const RENEWAL = "leases are renewed in time unless 'autoRenew' is false";
 const OWNER = "an id that the caller chooses is 'ownerId', a name to show is 'label'";
 const LIMIT = "at most n holders at a time is 'limit'";
 const DRIFT = "the allowance for drift is fixed";
-/** What an error says about several names. */
 export const SEVERAL_NAMES = "a call takes one name; several names: acquireAll()";
 
 /** The options of other libraries, and what to use here. */
@@ -86,10 +84,7 @@ export function hintForBare(is: string, known: readonly string[]): string {
   return row === undefined ? "" : `; ${row[2]}`;
 }
 
-/**
- * The end of the error for an option that does not exist: one with almost the same name, the option that
- * other libraries call so, or else all names.
- */
+/** The end of the error for an unknown option: a similar name, what to use instead, or all names. */
 export function hintFor(name: string, known: readonly string[]): string {
   const similar = known.find((each) => isSimilar(each.toLowerCase(), name.toLowerCase()));
   if (similar !== undefined) return `did you mean '${similar}'?`;

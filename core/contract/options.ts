@@ -1,7 +1,6 @@
 /**
- * Tables of options: one row per option says what it must be and what it is by default. Checks, defaults and
- * error messages come from the tables. All checks run before any I/O. Owner ids are made here, too, beside the
- * rule of those that callers choose.
+ * Tables of options: a row per option says what it must be, and its default. All checks run before any I/O. Owner ids
+ * are made here, too, beside the rule of those that callers choose.
  *
  * @module
  */
@@ -22,19 +21,13 @@ export const MIN_TTL_MS = 10;
 
 /** What one option must be. */
 export interface Rule<Default = unknown> {
-  /** The value of an option that is left out. */
   readonly default: Default;
   /** Whether the option must not be left out: then `undefined` is checked, too. */
   readonly isRequired?: boolean;
-  /**
-   * Throws if a value must not be used.
-   *
-   * @param what What has the value, for the message: `"'ttlMs'"`.
-   */
+  /** Throws if a value must not be used. `what` names its place, for the message: `"'ttlMs'"`. */
   check(what: string, value: unknown): void;
 }
 
-/** The rules of all options of an interface. */
 export type OptionTable<Options> = {
   readonly [Name in keyof Options]-?: Rule<NonNullable<Options[Name]> | undefined>;
 };
@@ -52,14 +45,12 @@ export type ReadOptions<Options, Table> = {
 };
 
 /**
- * Reads options into an object of its own: each is read once, so a change after that, or a getter that would
- * throw the next time, has no effect. Fills in the defaults, copies lists, and binds callbacks to the options.
- * Members of `Object.prototype` are not options. An unknown option, misspelt or of another library, is an
- * error; if its value is `undefined`, it counts as left out.
+ * Reads options into an object of its own: each is read once, so a later change, or a getter that would throw the
+ * next time, has no effect. Fills in the defaults, copies lists, and binds callbacks to the options. Members of
+ * `Object.prototype` are not options. An unknown option is an error, unless its value is `undefined`.
  *
  * @param where What takes the options, for the message: `"acquire()"`.
- * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
- * @throws {RangeError} If one is out of range.
+ * @throws {TypeError|RangeError} If an option is bad.
  */
 export function readTable<Options extends object, Table extends OptionTable<Options>>(
   where: string,
@@ -127,7 +118,6 @@ export function badValue(what: string, must: string, is: string): string {
   return `Cannot use ${what}: it must be ${must}, but it is ${is}`;
 }
 
-/** The rule of an option that must not be left out. */
 export function required(check: Rule["check"]): Rule<undefined> {
   return { default: undefined, isRequired: true, check };
 }
@@ -190,7 +180,6 @@ export function oneOf<const Value, const Default extends Value | undefined = und
   };
 }
 
-/** A whole number of something, from `min` to `max`. */
 function whole<Default>(unit: string, min: number, max: number, otherwise: Default): Rule<Default> {
   const range = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `from ${min} to ${max}`;
   return {
@@ -225,15 +214,13 @@ export function count<Default extends number | undefined = undefined>(
   return whole("", 0, Number.MAX_SAFE_INTEGER, otherwise as Default);
 }
 
-/** A number of shared holders at most. */
 export function holderLimit(): Rule<undefined> {
   return whole("", 1, MAX_LIMIT, undefined);
 }
 
 /**
- * Well-formed text of some length in UTF-16 code units. By default it may be empty. Messages never show it:
- * it may be a secret. `isOneLine`: it is shown to people and stored as one line, so it may not contain
- * control characters.
+ * Well-formed text of some length in UTF-16 code units; messages never show it, as it may be a secret. With
+ * `isOneLine` it has no control characters: it is shown to people and stored as one line.
  */
 export function text<Default extends string | undefined = undefined>(
   { min = 0, max = MAX_NAME_LENGTH, isOneLine = false }: {

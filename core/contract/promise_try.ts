@@ -1,10 +1,4 @@
-/**
- * `Promise.try()` for runtimes that lack it (Node 22).
- *
- * @module
- */
-
-/** Calls `call` at once. An exception that it throws becomes a rejection. */
+/** `Promise.try()` for runtimes that lack it (Node 22). Calls at once; an exception becomes a rejection. */
 export function promiseTry<T>(call: () => T | PromiseLike<T>): Promise<T> {
   try {
     return Promise.resolve(call());

@@ -1,6 +1,5 @@
 /**
- * `request()` of the Web Locks API, on top of acquire and release, and what the parts that run code under a
- * lock have in common with it. The options of `request()` are read in `call_options.ts`.
+ * `request()` of the Web Locks API, and what other parts that run code under a lock share with it.
  *
  * @module
  * @see {@link https://w3c.github.io/web-locks/}
@@ -12,23 +11,17 @@ import type {
   RequestMethod,
   RequestOptions,
 } from "./distributed_lock.ts";
-import { abortable } from "../time/clock.ts";
 import { readRequestOptions, REQUEST_OPTIONS } from "./call_options.ts";
 import { LeaseLostError, LockError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
 import { checkName, describe, notSupported, type OptionTable } from "./options.ts";
-
-type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
 
 /** Makes the `request()` of a strategy. It rejects as {@linkcode RequestMethod} says. */
 export function requestOn(source: DistributedLock, parts: {
   /** The options of `acquire()`. */
   readonly options: OptionTable<AcquireOptions>;
   readonly nesting: Nesting;
-  /**
-   * Takes the lock away from its holder, whose lease is lost with the reason `"stolen"`. Left out by strategies
-   * that cannot.
-   */
+  /** Left out by strategies that cannot steal. */
   steal?(name: string, options: AcquireOptions): Promise<Lease>;
 }): RequestMethod {
   const table = { ...parts.options, ...REQUEST_OPTIONS };
@@ -36,7 +29,7 @@ export function requestOn(source: DistributedLock, parts: {
     checkName(name);
     const options = (args.length === 1 ? {} : args[0] ?? {}) as RequestOptions;
     // Some forms promise a lease, and without `ifAvailable` there always is one.
-    const callback = args.at(-1) as RequestCallback<T>;
+    const callback = args.at(-1) as (lease: Lease | null) => T | Promise<T>;
     if (typeof callback !== "function") {
       const order = typeof args[0] === "function" ? "; the options come before it" : "";
       throw new TypeError(
@@ -56,12 +49,9 @@ export function requestOn(source: DistributedLock, parts: {
       : await source[ifAvailable ? "tryAcquire" : "acquire"](name, rest);
     if (lease === null) return await callback(null);
     return await runUnder(lease, () => {
-      const run = () => parts.nesting.run(lease, callback);
-      // Lost or disposed before the callback starts: then it never does. A renewal tells, and proves a lease
-      // that a suspension has left unproven.
-      if (lease.remainingMs > 0) return run();
-      const proven = lease.renew();
-      return (rest.signal === undefined ? proven : abortable(proven, rest.signal)).then(run);
+      // Lost or disposed before the callback starts: then it never does.
+      if (lease.remainingMs === 0) lease.signal.throwIfAborted();
+      return parts.nesting.run(lease, callback);
     });
   };
 }
@@ -88,11 +78,9 @@ export async function runUnder<T>(
 }
 
 /**
- * Returns the error if the lease is lost, even if no timer has fired yet; `null` if it is not, or if its code
- * has released it. If it is only unproven, as the process was suspended, a renewal asks the service:
- * in an outage again and again until the deadline of the lease.
- *
- * @param ttlMs For how long, in ms, that renewal asks; the TTL of the lease unless given.
+ * Returns the error if the lease is lost, even if no timer has fired yet; `null` if it is not, or if its code has
+ * released it. If a suspension has left it unproven, a renewal (for `ttlMs`, or the TTL of the lease) asks the
+ * service: in an outage again and again until the deadline of the lease.
  */
 export async function lossOf(lease: Lease, ttlMs?: number): Promise<unknown> {
   try {

@@ -1,13 +1,12 @@
 /**
- * The interface between a strategy and the lease engine: a granted lock, and the requests that
- * renew and release it.
+ * The interface between a strategy and the lease engine: a granted lock, and the requests that renew and release it.
  *
  * @module
  */
 import type { Instant } from "../time/clock.ts";
 import type { LockMode } from "../contract/distributed_lock.ts";
 import { type LeaseLostReason, LockSetupError } from "../contract/errors.ts";
-import type { Traced } from "./tracing.ts";
+import type { CallOptions } from "./tracing.ts";
 
 /**
  * The answer to a renewal:
@@ -26,13 +25,14 @@ export type RenewAnswer =
  * - `"gone"`: the lease no longer held the lock;
  * - `"refused"`: the service refuses until somebody changes a setting or a permission, so the lock stays
  *   held. `reason` is the end of an error message: why, and what to do;
- * - `"unknown"`: there was no usable answer, so the engine asks again.
+ * - `"unknown"`: there was no usable answer, so the engine asks again. `isUnexecuted`: the request was surely not
+ *   executed, so a later `"gone"` is not its work.
  */
 export type ReleaseAnswer =
   | { state: "released" }
   | { state: "gone"; reason: LeaseLostReason }
   | { state: "refused"; reason: string; cause: unknown }
-  | { state: "unknown"; cause: unknown };
+  | { state: "unknown"; cause: unknown; isUnexecuted?: boolean };
 
 export function refusedRelease(
   lockName: string,
@@ -52,7 +52,10 @@ export interface LeaseRequest {
    * first. 0 for releases that somebody waits for, which take turns with renewals; `Infinity` for clean-ups.
    */
   readonly byMs: number;
-  /** The request waits in this process for its turn. `withdraw` takes it out of the queue, and rejects it. */
+  /**
+   * The request waits in this process for its turn. `withdraw` takes it out of the queue, and rejects it. Called
+   * before the strategy's method returns.
+   */
   onQueued(withdraw: () => void): void;
   /** Its turn has come. Returns whether it is still of use: else it must not be sent, and is rejected. */
   onTurn(): boolean;
@@ -63,10 +66,7 @@ export const UNSENT: Error = new Error(
   "This process had too much to send: the request waited for its turn, and was not sent",
 );
 
-/**
- * The requests that a strategy sends for one lease. Each call sends one; the engine retries. A
- * rejection counts as the answer `"unknown"`.
- */
+/** The requests of one lease. Each call sends one; the engine retries. A rejection counts as `"unknown"`. */
 export interface LeaseActions {
   /**
    * Prolongs the lease to at least `ttlMs` from now. Must never shorten it, and never re-create a lock
@@ -74,23 +74,20 @@ export interface LeaseActions {
    */
   renew?(ttlMs: number, request: LeaseRequest): Promise<RenewAnswer>;
   /**
-   * Releases the lock if this lease still holds it. Answers at once if that needs no service.
-   *
-   * @param isLost Whether nobody has asked for the release: it cleans up after a loss.
+   * Releases the lock if this lease still holds it. Answers at once if that needs no service. `isLost`: nobody has
+   * asked for the release, which cleans up after a loss.
    */
   release(isLost: boolean, request: LeaseRequest): ReleaseAnswer | Promise<ReleaseAnswer>;
   /**
-   * Called when the deadline is over, by strategies where this ends more than the one lease
-   * (ZooKeeper: the session and all its leases). Returns the reason of the loss. Without this
-   * function the reason is `"unreachable"` if a renewal is unanswered, else `"expired"`.
-   *
-   * @param cause Why the last renewal had no usable answer, if that is so.
+   * Called when the deadline is over, where this ends more than the one lease (ZooKeeper: the session and all its
+   * leases). `cause` is why the last renewal had no usable answer, if that is so. Returns the reason of the loss.
+   * Without this function it is `"unreachable"` if a renewal is unanswered, else `"expired"`.
    */
   lapsed?(cause: unknown): LeaseLostReason;
 }
 
 /** A lock that the service has granted, and the terms of the lease. */
-export interface Grant extends Traced {
+export interface Grant extends Pick<CallOptions, "call" | "maxHoldMs"> {
   readonly name: string;
   readonly ownerId: string;
   /** Left out: `"exclusive"`. */
@@ -105,11 +102,9 @@ export interface Grant extends Traced {
   readonly startMs?: number;
   /** The requested TTL in ms; `Infinity` where a lease has no time limit (memory, files). */
   readonly ttlMs: number;
-  /** How long, in ms, the lease had left when the server answered: the TTL, or less for a claim. */
+  /** How long, in ms, it had left when the server answered: the TTL; less for a claim, or more for a takeover. */
   readonly validMs: number;
   readonly autoRenew: boolean;
-  readonly maxHoldMs?: number | undefined;
-  /** Whether disposal of the strategy instance leaves the lock held on the server. */
   readonly outlivesDisposal?: boolean;
   /** Calls `renew` at this interval in ms to check the lease, whatever `autoRenew` says. */
   readonly watchEveryMs?: number;

@@ -1,12 +1,23 @@
 /**
- * The life of one lease: its deadline, renewal, loss and release. It is _held_ until its deadline, which
- * each confirmed renewal moves to later; then it is _lost_, and released in the background. While it is
- * _unproven_, after a suspension of the process, its holder must not rely on it. At disposal it is _kept_,
- * lost for its holder alone, so that nobody gets the lock while the holder stops; with `outlivesDisposal`
- * it is lost but not released. `release()` makes it _releasing_ until the service answers, at most until
- * the deadline, then _released_, even if the service refused and the lock stays held: for its holder, and
- * for this code, both are the same. The picture is in `docs/design.md`, section 3, as are the invariants that
- * comments name. Nothing here knows a server: a strategy sends the requests.
+ * The life of one lease: its deadline, renewal, loss and release. `lease_engine.ts` opens it, if its grant is not
+ * too old. It is _held_ until its deadline, which confirmed renewals move to later, or until `maxHoldMs` is over or
+ * the service or the strategy says that it is gone. Then it is _lost_, and released in the background until an
+ * answer, for as long as the service may keep the lock. If a read of the lease finds that the process was suspended
+ * since the request was sent whose answer set the deadline, it is _unproven_: its holder must not rely on it. A
+ * renewal that is sent afterwards asks the service; its answer sets the deadline, even to an earlier one.
+ *
+ * `release()` makes it _releasing_: a renewal that was sent is awaited, then the release is sent until the service
+ * answers. With the answer, or at the deadline, it is _released_, for good; without an answer a clean-up goes on in
+ * the background. If the service refuses, `release()` rejects, and the lock stays held. (In this code both states
+ * are `"released"`.)
+ *
+ * At disposal `lease_engine.ts` calls `keep()`: the lease is lost for its holder, but its lock is _kept_, and
+ * renewed as before, so that nobody gets it while the holder stops; with `outlivesDisposal` the lock is left as it
+ * is. After half of the time of the disposal, `close()` releases what is left. At the end, what still waits for a
+ * renewal is sent at once, and then nothing any more.
+ *
+ * The picture is in `docs/design.md`, section 3, as are the invariants that comments name. Nothing here knows a
+ * server: a strategy sends the requests.
  *
  * @module
  */
@@ -39,7 +50,7 @@ import {
   UNSENT,
 } from "./grant.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
-import { HOLD_CHANNELS, HoldTrace, outside } from "./tracing.ts";
+import { HOLD_CHANNELS, holdEvent, outside } from "./tracing.ts";
 
 /** What all leases of one strategy instance share. */
 export interface LeaseContext {
@@ -49,7 +60,7 @@ export interface LeaseContext {
   readonly schedule: LeaseSchedule<ManagedLease>;
   /** The clean-ups and the running releases. Disposal waits for both. */
   readonly background: Background;
-  /** Aborts at a disposal that awaits no answers: from then on no `release()` waits for a renewal. */
+  /** Aborts when the time of disposal is over. From then on no release waits for a renewal. */
   readonly hurried: AbortSignal;
   /** Aborts at the end of disposal. From then on no release is attempted. */
   readonly stopped: AbortSignal;
@@ -117,8 +128,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #endKeep: (() => void) | null = null;
   /** The code that holds the lease, once it has used it. */
   #hold: Hold | null = null;
-  /** What the channels tell about it; `null` until somebody listens. */
-  #trace: HoldTrace | null = null;
+  /** What the channels tell about it, and when it was granted if somebody listened then; `null` until one does. */
+  #trace: { readonly event: HoldEvent; readonly grantedMs?: number } | null = null;
 
   /** @param deadlineMs That of the grant, in monotonic ms: counted from its `startMs`, or else from `sent`. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -164,10 +175,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     return this.remainingMs > 0;
   }
 
-  /**
-   * Whether the lock must stay held for it: also while it is kept or unproven, and after a disposal that it
-   * outlives, until its deadline.
-   */
+  /** Whether the lock must stay held for it: also while kept or unproven, and after a disposal that it outlives. */
   get needsLock(): boolean {
     if (this.#checkLive()) return true;
     const isLeft = this.#grant.outlivesDisposal === true && this.#loss?.reason === "disposed";
@@ -226,9 +234,9 @@ export class ManagedLease implements Lease, ScheduledLease {
     const { clock, schedule } = this.#context;
     this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
     this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs, validMs);
-    this.#unanswered = null;
     const isProven = !wasSuspended(clock, this.#sent, this.#validMs);
     if (isProven && wasSuspended(clock, sent, validMs)) return;
+    this.#unanswered = null;
     const endMs = deadlineMs(sent.nowMs, this.#ttlMs, validMs);
     if (!isProven || endMs > this.#deadlineMs) {
       this.#deadlineMs = endMs;
@@ -239,10 +247,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     schedule.update(this);
   }
 
-  /**
-   * Ends the lease if its time is over: timers may be late, the clock is not (invariant 2). Returns whether
-   * it is held or kept.
-   */
+  /** Ends the lease if its time is over: timers may be late (invariant 2). Returns whether it is held or kept. */
   #checkLive(): boolean {
     if (this.#state !== "held" && this.#state !== "kept") return false;
     const endMs = Math.min(this.#deadlineMs, this.#maxHoldAtMs);
@@ -258,9 +263,9 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Whether the last answer still proves the lease. After a suspension of the process it does not: the
-   * monotonic clock stood still, the TTL on the server went on (invariant 7). Then this also sends a
-   * renewal, whose answer proves the lease, unless one is under way.
+   * Whether the last answer still proves the lease. After a suspension of the process it does not: the monotonic
+   * clock stood still, the TTL on the server went on (invariant 7). Then this also sends a renewal, whose answer
+   * proves the lease, unless one is under way: if that was sent before the suspension, the next one proves it.
    */
   #checkProven(): boolean {
     if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
@@ -324,10 +329,9 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * The next renewal is due when two thirds of the TTL, or of a shorter granted time, are left, but a third of
-   * the TTL from now at the latest: `renew()` may have prolonged the lease by far, and the lock may be stolen.
-   * It is late when one third is left. With `watchEveryMs` it is due that long after the request of the last
-   * answer was sent.
+   * The next renewal is due when two thirds of the TTL, or of a shorter granted time, are left, but a third of the
+   * TTL from now at the latest: `renew()` may have prolonged the lease by far, and the lock may be stolen. It is late
+   * when one third is left. With `watchEveryMs` it is due that long after the request of the last answer was sent.
    */
   #planRenewal(sent: Instant, validMs: number): void {
     const { ttlMs, watchEveryMs, autoRenew } = this.#grant;
@@ -486,7 +490,7 @@ export class ManagedLease implements Lease, ScheduledLease {
       if (renewing !== null) {
         await settledWithin(clock, abortable(renewing, hurried), endMs - clock.now());
       }
-      for (let isRepeated = false;; isRepeated = true) {
+      for (let mayBeReleased = false;;) {
         const leftMs = endMs - clock.now();
         if (leftMs <= 0) this.#cleanUp();
         if (leftMs <= 0 || stopped.aborted) {
@@ -497,11 +501,12 @@ export class ManagedLease implements Lease, ScheduledLease {
         if (answer.state === "released") return true;
         if (answer.state === "refused") throw refusal = refusedRelease(this.name, answer);
         if (answer.state === "gone") {
-          // After an attempt without an answer, that attempt may be the one that released the lock.
-          if (isOurs && isRepeated) return true;
+          // An earlier attempt, which had no answer, may be the one that released the lock.
+          if (isOurs && mayBeReleased) return true;
           this.#error ??= new LeaseLostError(this.name, answer.reason);
           return false;
         }
+        mayBeReleased ||= answer.isUnexecuted !== true;
         await this.#pause(Math.min(retryDelayMs(this.#grant.ttlMs), endMs - clock.now()));
       }
     } finally {
@@ -516,13 +521,13 @@ export class ManagedLease implements Lease, ScheduledLease {
    * server when the longest TTL that was requested is over, even if a renewal was executed just now.
    */
   #cleanUp(): void {
-    const { clock, background, stopped } = this.#context;
+    const { clock, background, hurried, stopped } = this.#context;
     const isLost = this.#state === "lost"; // nobody has asked for the release
     const renewing = this.#renewing;
     const endsBySession = this.#actions.lapsed !== undefined;
     const untilMs = endsBySession ? Infinity : clock.now() + this.#longestTtlMs;
     background.run(async () => {
-      if (renewing !== null) await renewing;
+      if (renewing !== null) await abortable(renewing, hurried).catch(() => {});
       while (!stopped.aborted && clock.now() < untilMs) {
         const { state } = await this.#sendRelease(untilMs - clock.now(), isLost);
         if (state !== "unknown") return; // A refusal is an answer too: no retry can change it.
@@ -554,15 +559,17 @@ export class ManagedLease implements Lease, ScheduledLease {
     const { strategy, clock } = this.#context;
     const { call } = this.#grant;
     call?.takeTime();
-    this.#trace = new HoldTrace(strategy, this, call, clock.now());
+    this.#trace = { event: holdEvent(strategy, this, call), grantedMs: clock.now() };
     const { grant } = HOLD_CHANNELS;
     if (grant.hasSubscribers) this.#publish(grant, {});
   }
 
   #publish(channel: Channel, news: Partial<HoldEvent>): void {
     const { strategy, clock } = this.#context;
-    this.#trace ??= new HoldTrace(strategy, this, this.#grant.call, null);
-    this.#trace.publish(channel, clock.now(), news);
+    const trace = this.#trace ??= { event: holdEvent(strategy, this, this.#grant.call) };
+    const { event, grantedMs } = trace;
+    const held = grantedMs === undefined ? {} : { heldMs: clock.now() - grantedMs };
+    channel.publish(Object.assign(event, held, news));
   }
 
   #publishLoss(error: LeaseLostError): void {

@@ -1,9 +1,3 @@
-/**
- * All leases of one strategy instance: opens them, and extends, loses or closes them together. The
- * life of a single lease is in `lease.ts`.
- *
- * @module
- */
 import { Background } from "./lifetime.ts";
 import {
   type Clock,
@@ -11,6 +5,7 @@ import {
   type Instant,
   settledWithin,
   SYSTEM_CLOCK,
+  wasSuspended,
 } from "../time/clock.ts";
 import type { LeaseLostReason } from "../contract/errors.ts";
 import type { Grant, LeaseActions } from "./grant.ts";
@@ -18,7 +13,7 @@ import { type LeaseContext, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
 import { areHoldsTraced } from "./tracing.ts";
 
-/** Knows no server: a strategy passes in a {@linkcode Grant}, and {@linkcode LeaseActions} that send requests. */
+/** The leases of one strategy instance: opens them, and extends, loses or closes them together. Knows no server. */
 export class LeaseEngine {
   readonly clock: Clock;
   /** {@linkcode LeaseEngine.close} waits for it. */
@@ -29,12 +24,7 @@ export class LeaseEngine {
   readonly stopped: AbortSignal = this.#stop.signal;
   readonly #context: LeaseContext;
 
-  /**
-   * @param strategy The name of the strategy, as the channels show it.
-   * @param clock The clock of all waits.
-   * @param onRenewalLate The user's option, which gets the leases that are renewed late.
-   * @param scheduleClock The clock whose timers check the leases, and may keep the process alive.
-   */
+  /** @param scheduleClock The clock whose timers check the leases, and may keep the process alive. */
   constructor(
     strategy: string,
     clock: Clock = SYSTEM_CLOCK,
@@ -50,15 +40,15 @@ export class LeaseEngine {
   }
 
   /**
-   * Opens a lease for a grant. From now on it is renewed and lost as its grant says.
-   *
-   * @returns The lease, or `null` if the deadline of the grant is over, because the reply took too
-   * long (invariant 1). The caller must then clean up what the grant left on the server.
+   * Opens a lease for a grant. Returns `null` if its deadline is over, because the reply took too long (invariant 1),
+   * or may be over, because the process was suspended meanwhile (invariant 7). The caller must then ask again, or
+   * clean up what the grant left on the server (invariant 4).
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
     const { sent, startMs = sent.nowMs, ttlMs, validMs } = grant;
     const endMs = deadlineMs(startMs, ttlMs, validMs);
-    if (endMs <= this.clock.now()) return null;
+    const isSuspended = wasSuspended(this.clock, sent, Math.min(ttlMs, validMs));
+    if (isSuspended || endMs <= this.clock.now()) return null;
     const lease = new ManagedLease(this.#context, actions, grant, endMs);
     this.#context.schedule.add(lease);
     if (areHoldsTraced()) lease.traceGrant();
@@ -75,10 +65,10 @@ export class LeaseEngine {
   }
 
   /**
-   * Ends all leases for their holders at once, and keeps their locks until the holders release them, for
-   * `keepMs` at most. Then releases all leases except those that outlive their instance, and waits for these
-   * releases and for background work, `timeoutMs` in all (with 0 no answer is awaited). Then it stops all
-   * retries. Never rejects.
+   * Ends all leases for their holders at once, and keeps their locks until the holders release them, for `keepMs` at
+   * most. Then releases all leases except those that outlive their instance, and waits for these releases and for
+   * background work, `timeoutMs` in all (with 0 no answer is awaited). At the end of that time it sends the releases
+   * that still wait behind a renewal, awaits no answer, and stops all retries. Never rejects.
    */
   async close(timeoutMs: number, keepMs: number = timeoutMs / 2): Promise<void> {
     const endMs = this.clock.now() + timeoutMs;
@@ -90,7 +80,10 @@ export class LeaseEngine {
       Array.from(this.#context.schedule, (lease) => lease.close(isHurried)),
     );
     const done = released.then(() => this.background.idle());
-    await settledWithin(this.clock, done, Math.max(0, endMs - this.clock.now()));
+    if (!await settledWithin(this.clock, done, Math.max(0, endMs - this.clock.now()))) {
+      this.#hurry.abort(); // what still waits behind a renewal is sent now
+      await settledWithin(this.clock, done, 0);
+    }
     this.#stop.abort();
   }
 }

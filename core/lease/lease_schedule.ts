@@ -1,12 +1,6 @@
-/**
- * One timer for all held leases of a strategy instance. What is done when it fires is in `lease.ts`.
- *
- * @module
- */
 import type { Clock } from "../time/clock.ts";
 import { type Timed, TimeHeap } from "../time/time_heap.ts";
 
-/** Leases that are due within this time in ms are looked at together. */
 const TOGETHER_MS = 100;
 
 export interface ScheduledLease extends Timed {
@@ -21,8 +15,8 @@ export interface ScheduledLease extends Timed {
 }
 
 /**
- * When the timer fires, `tick()` of the leases that are due within 100 ms is called: so renewals that are due
- * soon leave together with the one that is due now. The other leases are not looked at.
+ * One timer for all held leases of a strategy instance. When it fires, `tick()` of those that are due within
+ * {@linkcode TOGETHER_MS} is called, so that their renewals leave together with the one that is due now.
  */
 export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
   readonly #clock: Clock;

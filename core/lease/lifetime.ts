@@ -1,9 +1,3 @@
-/**
- * The life of a strategy instance: the options that all strategies share, disposal, and the background work
- * that disposal waits for. How it releases the leases is in `lease_engine.ts`.
- *
- * @module
- */
 import {
   callback,
   duration,
@@ -12,20 +6,17 @@ import {
   type ReadOptions,
 } from "../contract/options.ts";
 import { promiseTry } from "../contract/promise_try.ts";
-import { Warnings } from "../contract/warnings.ts";
 
 /** Options that every strategy takes. */
 export interface StrategyOptions {
   /**
-   * The name of this instance, such as that of a service or a host. `query()` shows it for calls that
-   * have no `label` of their own, and it is the readable part of owner ids. 1 to 100 characters, no
-   * control characters.
+   * The name of this instance, such as that of a service or a host. `query()` shows it for calls that have no `label`
+   * of their own, and it is the readable part of owner ids. 1 to 100 characters, no control characters.
    */
   label?: string | undefined;
   /**
-   * How long, in ms, disposal may take. Holders have half of it to stop; then the locks that are still held
-   * are released, even if their holders' code still runs. With 0 the releases are sent, but no answer is
-   * awaited.
+   * How long, in ms, disposal may take. Holders have half of it to stop; then the locks that are still held are
+   * released, even if their holders' code still runs. With 0 the releases are sent, but no answer is awaited.
    *
    * @default {2000}
    */
@@ -49,7 +40,8 @@ export const STRATEGY_OPTIONS = {
 export class Lifetime {
   readonly label: string;
   readonly disposeTimeoutMs: number;
-  readonly warnings: Warnings;
+  readonly #onWarning: (message: string) => void;
+  readonly #warned = new Set<string>();
   readonly #end = new AbortController();
   /** Aborts with an `AbortError` when disposal begins. */
   readonly ended: AbortSignal = this.#end.signal;
@@ -60,8 +52,18 @@ export class Lifetime {
   ) {
     this.label = label ?? "";
     this.disposeTimeoutMs = disposeTimeoutMs;
-    this.warnings = new Warnings(onWarning);
+    this.#onWarning = onWarning;
   }
+
+  /**
+   * Gives a warning that no call can report, each text once. An error of the user's callback is ignored: it must change
+   * neither the call nor background work that warns. Needs no `this`.
+   */
+  readonly warn = (message: string): void => {
+    if (this.#warned.has(message)) return;
+    this.#warned.add(message);
+    promiseTry(() => this.#onWarning(message)).catch(() => {});
+  };
 
   /** Throws an `InvalidStateError` if disposal has begun. */
   throwIfEnded(): void {
@@ -85,10 +87,7 @@ export class Background {
   #running = 0;
   #whenIdle: (() => void) | null = null;
 
-  /**
-   * Starts a task. Resolves at its end. Its errors are ignored: a task must itself report what the user
-   * needs to know.
-   */
+  /** Resolves at the end of the task. Errors are ignored: a task must itself report what the user needs to know. */
   run(task: () => Promise<unknown>): Promise<void> {
     this.enter();
     return task().catch(() => {}).then(() => this.exit());

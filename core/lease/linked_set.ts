@@ -1,9 +1,3 @@
-/**
- * A set in order of insertion, or in one of the caller's, whose first element is found in constant time.
- *
- * @module
- */
-
 interface Link<T> {
   readonly value: T;
   previous: Link<T> | null;
@@ -11,8 +5,8 @@ interface Link<T> {
 }
 
 /**
- * A doubly linked list that finds each of its values. The first value of a `Set` is not found in
- * constant time: a `Set` steps over the places of its deleted values.
+ * A set in order of insertion, or in one of the caller's, whose first element is found in constant time: a `Set`
+ * steps over the places of its deleted values.
  */
 export class LinkedSet<T> implements Iterable<T> {
   readonly #links = new Map<T, Link<T>>();
@@ -32,10 +26,8 @@ export class LinkedSet<T> implements Iterable<T> {
   }
 
   /**
-   * Adds a value. Does nothing if it is in the set already.
-   *
-   * @param precedes Whether it belongs before the given value. Asked from the end of the set on, until it is
-   * false; without it, the value is added at the end.
+   * Adds a value, unless it is in the set: at the end, or before the last values that it precedes. `precedes` is
+   * asked from the end on, until it is false.
    */
   add(value: T, precedes?: (last: T) => boolean): void {
     if (this.#links.has(value)) return;
@@ -50,7 +42,6 @@ export class LinkedSet<T> implements Iterable<T> {
     this.#links.set(value, link);
   }
 
-  /** Removes a value. Returns whether it was in the set. */
   delete(value: T): boolean {
     const link = this.#links.get(value);
     if (link === undefined) return false;
@@ -62,7 +53,6 @@ export class LinkedSet<T> implements Iterable<T> {
     return true;
   }
 
-  /** The first values, in their order. */
   take(max: number): T[] {
     const first: T[] = [];
     for (let link = this.#head; link !== null && first.length < max; link = link.next) {

@@ -1,8 +1,3 @@
-/**
- * Queues within one process, first in, first out, for both modes. Nothing here knows other processes or leases.
- *
- * @module
- */
 import { modeOf } from "../contract/call_options.ts";
 import type {
   AcquireOptions,
@@ -11,49 +6,28 @@ import type {
   WaitInfo,
 } from "../contract/distributed_lock.ts";
 import { unwatchAbort, watchAbort } from "../time/abort_watch.ts";
-import { type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
+import { BACKGROUND_CLOCK, type Cancel, type Clock, SYSTEM_CLOCK } from "../time/clock.ts";
 import { LinkedSet } from "./linked_set.ts";
-import { type ReportedWaiter, WaitReports } from "./wait_reports.ts";
 
-/** A local waiter, as its queue knows it. */
-export interface LocalWaiter {
-  readonly mode: LockMode;
-  /** When it started to wait, in monotonic ms. */
-  readonly sinceMs: number;
-  /** The label of its call, if it has one. */
-  readonly label?: string | undefined;
-}
-
-/** A local waiter as `query()` shows it. */
-function describedWaiter({ mode, sinceMs, label }: LocalWaiter, nowMs: number): LockWaiter {
-  return { mode, ...(label ? { label } : {}), waitedMs: nowMs - sinceMs };
-}
-
-/** What a caller asks for. */
-export interface Terms {
-  readonly mode: LockMode;
-  /** How many shared turns there may be at most, this one included. */
-  readonly limit?: number | undefined;
-}
-
-const EXCLUSIVE: Terms = { mode: "exclusive" };
-
-export function termsOf(options: AcquireOptions): Terms {
-  const mode = modeOf(options);
-  return mode === "exclusive" ? EXCLUSIVE : { mode, limit: options.limit };
-}
+const EXCLUSIVE: AcquireOptions = {};
 
 /** How many waiters get their turns in one step at most. The rest get them in later steps of the event loop. */
 const MAX_BATCH = 64;
+/** The least time in ms between two reports: else each release would cost more, the more waiters there are. */
+const REPORT_EVERY_MS = 100;
 
-interface QueuedWaiter extends Terms, LocalWaiter, ReportedWaiter {
+interface QueuedWaiter extends Pick<AcquireOptions, "limit" | "label" | "onWait"> {
+  readonly mode: LockMode;
+  /** When it started to wait, in monotonic ms. */
+  readonly sinceMs: number;
   grant(turn: Turn): void;
+  /** Ends the wait, also if the caller's `onWait` throws. */
+  reject(reason: unknown): void;
 }
 
 /** The queue of one name: the current turns and the waiters behind them. */
 interface Line {
   readonly name: string;
-  /** The number of current turns, and whether they are shared. */
   turns: number;
   isShared: boolean;
   /** The number of seizures so far: each ends all turns before it. */
@@ -61,7 +35,7 @@ interface Line {
   /** In the order of arrival. The first one fits only while turns are given out. */
   readonly waiters: LinkedSet<QueuedWaiter>;
   /** Who has the turn, and waits with it for something else: ahead of the waiters. */
-  ahead: LocalWaiter | null;
+  ahead: Pick<QueuedWaiter, "mode" | "sinceMs" | "label"> | null;
   /** `null` until a waiter has an `onWait`. */
   reports: WaitReports | null;
   /** Whether the next step goes on giving out turns. */
@@ -69,22 +43,20 @@ interface Line {
 }
 
 /** Whether a caller may have a turn beside the current ones. */
-function fits({ turns, isShared }: Line, { mode, limit = Infinity }: Terms): boolean {
-  return turns === 0 || (isShared && mode === "shared" && turns < limit);
+function fits({ turns, isShared }: Line, terms: AcquireOptions): boolean {
+  return turns === 0 ||
+    (isShared && modeOf(terms) === "shared" && turns < (terms.limit ?? Infinity));
 }
 
 /** The use of a name within its queue: alone, or shared with others. */
 export interface Turn {
   /** Whether this is still a turn of its name: false after its end, or after a seizure. */
   readonly isCurrent: boolean;
-  /**
-   * Ends the turn, and gives turns to the next waiters, as far as they fit. Does nothing, and returns false,
-   * if not current.
-   */
+  /** Ends the turn, and gives turns to the next waiters that fit. Does nothing, and returns false, if not current. */
   end(): boolean;
 }
 
-/** A queue per name. */
+/** The queues within one process, by name: first in, first out, for both modes. Knows no leases. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
   readonly #clock: Clock;
@@ -95,8 +67,8 @@ export class LocalQueue {
     this.#clock = clock;
   }
 
-  /** Returns a turn, or `null` if others wait or it does not fit. */
-  tryEnter(name: string, terms: Terms = EXCLUSIVE): Turn | null {
+  /** Returns a turn of the mode and the limit of `terms`, or `null` if others wait or it does not fit. */
+  tryEnter(name: string, terms: AcquireOptions = EXCLUSIVE): Turn | null {
     let line = this.#lines.get(name);
     if (line === undefined) {
       line = {
@@ -109,23 +81,17 @@ export class LocalQueue {
   }
 
   /**
-   * Waits for a turn. `onWait` is called if the caller has to wait, and soon after its place or the number of
-   * waiters has changed; then `onTurn`, which must not throw, before another call could seize the turn.
-   *
-   * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
+   * Waits for a turn. `onWait` is called if the caller has to wait, and soon after its place or the number of waiters
+   * has changed; then `onTurn`, which must not throw, before another call could seize the turn. Rejects with
+   * `signal.reason` if the signal aborts first, or with the error that `onWait` throws.
    */
   async enter(
     name: string,
-    { terms = EXCLUSIVE, signal, label, onWait, onTurn }: {
-      readonly terms?: Terms;
-      readonly signal?: AbortSignal | undefined;
-      readonly label?: string | undefined;
-      readonly onWait?: ((info: WaitInfo) => void) | undefined;
-      readonly onTurn?: (turn: Turn) => void;
-    },
+    options: AcquireOptions & { readonly onTurn?: (turn: Turn) => void },
   ): Promise<Turn> {
+    const { limit, signal, label, onWait, onTurn } = options;
     signal?.throwIfAborted();
-    const turn = this.tryEnter(name, terms);
+    const turn = this.tryEnter(name, options);
     if (turn !== null) {
       onTurn?.(turn);
       return turn;
@@ -141,10 +107,7 @@ export class LocalQueue {
       };
       const listener = { onAborted: () => waiter.reject(signal?.reason) };
       const waiter: QueuedWaiter = {
-        ...terms,
-        sinceMs: this.#clock.now(),
-        label,
-        onWait,
+        ...{ mode: modeOf(options), limit, sinceMs: this.#clock.now(), label, onWait },
         grant: (turn) => {
           leave();
           onTurn?.(turn);
@@ -165,7 +128,7 @@ export class LocalQueue {
   }
 
   /** The caller that has the turn begins to wait for something else; `null`: it has ended that. */
-  waitAhead(name: string, waiter: LocalWaiter | null): void {
+  waitAhead(name: string, waiter: Line["ahead"]): void {
     const line = this.#lines.get(name)!;
     line.ahead = waiter;
     line.reports?.onChange();
@@ -192,7 +155,9 @@ export class LocalQueue {
     const nowMs = this.#clock.now();
     const ahead = line.ahead === null ? [] : [line.ahead];
     return [...ahead, ...line.waiters.take(max)].slice(0, max)
-      .map((waiter) => describedWaiter(waiter, nowMs));
+      .map(({ mode, sinceMs, label }) => ({
+        ...{ mode, ...(label ? { label } : {}), waitedMs: nowMs - sinceMs },
+      }));
   }
 
   waiterCount(name: string): number {
@@ -209,11 +174,11 @@ export class LocalQueue {
     this.#isEnding = false;
   }
 
-  #grant(line: Line, { mode }: Terms): Turn {
+  #grant(line: Line, terms: AcquireOptions): Turn {
     const { seizures } = line;
     let isOver = false;
     line.turns++;
-    line.isShared = mode === "shared";
+    line.isShared = modeOf(terms) === "shared";
     const turn: Turn = {
       get isCurrent() {
         return !isOver && line.seizures === seizures;
@@ -248,5 +213,62 @@ export class LocalQueue {
   /** Forgets a queue without waiters, unless it has a turn, or another one of its name is there by now. */
   #forget(line: Line): void {
     if (line.turns === 0 && this.#lines.get(line.name) === line) this.#lines.delete(line.name);
+  }
+}
+
+/** The reports of one queue to its waiters. Changes in a step, or {@linkcode REPORT_EVERY_MS}, make one report. */
+class WaitReports {
+  readonly #line: Line;
+  /** What each waiter with an `onWait` was told last. */
+  readonly #told = new Map<QueuedWaiter, WaitInfo>();
+  #reportedMs = -Infinity;
+  #cancelTimer: Cancel | null = null;
+
+  constructor(line: Line) {
+    this.#line = line;
+  }
+
+  /** Reports to a new waiter, the last one of its queue, at once. */
+  enter(waiter: QueuedWaiter): void {
+    const { ahead, waiters } = this.#line;
+    const count = waiters.size + (ahead === null ? 0 : 1);
+    this.#tell(waiter, { position: count, waiters: count });
+  }
+
+  leave(waiter: QueuedWaiter): void {
+    this.#told.delete(waiter);
+    if (this.#told.size > 0) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
+  }
+
+  /** Some waiter has another place, or their number has changed. */
+  onChange(): void {
+    if (this.#told.size === 0 || this.#cancelTimer !== null) return;
+    const delayMs = this.#reportedMs + REPORT_EVERY_MS - BACKGROUND_CLOCK.now();
+    this.#cancelTimer = BACKGROUND_CLOCK.schedule(() => this.#report(), delayMs);
+  }
+
+  #report(): void {
+    this.#cancelTimer = null;
+    this.#reportedMs = BACKGROUND_CLOCK.now();
+    const { ahead, waiters } = this.#line;
+    let position = ahead === null ? 0 : 1;
+    const count = position + waiters.size;
+    for (const waiter of [...waiters]) {
+      position++;
+      const told = this.#told.get(waiter);
+      if (told === undefined || (told.position === position && told.waiters === count)) continue;
+      this.#tell(waiter, { position, waiters: count });
+    }
+  }
+
+  #tell(waiter: QueuedWaiter, info: WaitInfo): void {
+    this.#told.set(waiter, info);
+    try {
+      waiter.onWait?.(info);
+    } catch (error) {
+      waiter.reject(error);
+    }
   }
 }

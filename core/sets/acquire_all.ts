@@ -1,14 +1,7 @@
-/**
- * Several names at once, on top of any strategy: all of them, or none. The names are acquired one after the
- * other in an order that is the same for all callers, so two callers never wait for each other.
- *
- * @module
- */
 import {
   ACQUIRE_OPTIONS,
   ATTACHABLE_OPTIONS,
   readAcquireOptions,
-  readAttachableOptions,
   REQUEST_OPTIONS,
 } from "../contract/call_options.ts";
 import type {
@@ -61,10 +54,9 @@ export interface LockEntry {
 }
 
 /**
- * Options of {@linkcode acquireAll}, {@linkcode tryAcquireAll} and {@linkcode requestAll}: those of a single
- * call without `steal`. They apply to each lock, except that `waitMs` and `signal` end the wait for all of
- * them, that `maxHoldMs` counts from the last grant, and that with `autoRenew: false` the first ones are
- * renewed until then.
+ * Options of {@linkcode acquireAll}, {@linkcode tryAcquireAll} and {@linkcode requestAll}: those of a single call
+ * without `steal`. They apply to each lock, except that `waitMs` and `signal` end the wait for all of them, that
+ * `maxHoldMs` counts from the last grant, and that with `autoRenew: false` the first ones are renewed until then.
  */
 export type AcquireAllOptions<Options extends AcquireOptions = AcquireOptions> =
   & Omit<Options, "onWait" | "steal">
@@ -72,14 +64,6 @@ export type AcquireAllOptions<Options extends AcquireOptions = AcquireOptions> =
     /** As in `acquire()`. Gets the name of the lock first. */
     onWait?: ((name: string, info: WaitInfo) => void) | undefined;
   };
-
-type AnyOptions = AcquireAllOptions<AttachableRequestOptions>;
-
-/** How to acquire one lock of a set. */
-interface Step {
-  readonly name: string;
-  readonly options: AttachableAcquireOptions;
-}
 
 /**
  * Waits for several locks and acquires all of them, one after the other in the order of the code units of
@@ -98,10 +82,7 @@ interface Step {
  * assertEquals(set.leases.get("rates")?.mode, "shared");
  * ```
  *
- * @param locks The manager of all the locks.
  * @param entries The names, 1 to 64, each once.
- * @param options Renewal, limits and notifications.
- * @returns The leases.
  * @throws {TypeError|RangeError} If an argument is bad, also if a name is there twice.
  * @throws {LockTimeoutError} If `waitMs` is over and the service answers.
  * @throws {LeaseLostError} If a lease is lost while a later lock is waited for.
@@ -121,10 +102,13 @@ export function acquireAll(
 export async function acquireAll(
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
-  options: AnyOptions = {},
+  options: AcquireAllOptions = {},
 ): Promise<LeaseSet> {
-  const { read, steps } = readCall("acquireAll()", locks, entries, options);
-  return (await acquireInOrder(locks, steps, read, "acquire"))!;
+  return (await acquireInOrder(
+    locks,
+    readCall("acquireAll()", locks, entries, options),
+    "acquire",
+  ))!;
 }
 
 /**
@@ -142,9 +126,7 @@ export async function acquireAll(
  * assertEquals((await locks.query("a")).holders, []);
  * ```
  *
- * @param locks The manager of all the locks.
  * @param entries The names, 1 to 64, each once.
- * @param options Renewal and limits.
  * @returns The leases, or `null` if somebody else holds one of the locks. Then the others are
  * released; in an outage the releases may still be under way.
  * @throws {TypeError|RangeError} If an argument is bad, also if a name is there twice.
@@ -165,10 +147,10 @@ export function tryAcquireAll(
 export async function tryAcquireAll(
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
-  options: AnyOptions = {},
+  options: AcquireAllOptions = {},
 ): Promise<LeaseSet | null> {
-  const { read, steps } = readCall("tryAcquireAll()", locks, entries, options);
-  return await acquireInOrder(locks, steps, read, "tryAcquire");
+  const call = readCall("tryAcquireAll()", locks, entries, options);
+  return await acquireInOrder(locks, call, "tryAcquire");
 }
 
 /**
@@ -188,9 +170,7 @@ export async function tryAcquireAll(
  * assertEquals(moved, "moved");
  * ```
  *
- * @param locks The manager of all the locks.
  * @param entries The names, 1 to 64, each once.
- * @returns The result of the callback.
  * @throws {unknown} The error of the callback, and what {@linkcode acquireAll} rejects with.
  * @throws {LeaseLostError} If the callback succeeded, but a lease was lost before it had settled.
  * @throws {DOMException} `NotSupportedError` for `steal`.
@@ -233,18 +213,18 @@ export async function requestAll<T>(
   entries: readonly (string | LockEntry)[],
   ...args: readonly unknown[]
 ): Promise<T> {
-  const options = (args.length === 1 ? {} : args[0] ?? {}) as AnyOptions;
+  const options = (args.length === 1 ? {} : args[0] ?? {}) as AcquireAllOptions;
   const callback = args.at(-1) as (set: LeaseSet | null) => T | Promise<T>;
   if (typeof callback !== "function") {
     throw new TypeError(
       `Cannot request locks: the callback must be a function, but it is ${describe(callback)}`,
     );
   }
-  const { read, steps } = readCall("requestAll()", locks, entries, options, REQUEST_SET_OPTIONS);
-  if ((read as RequestOptions).steal) {
+  const call = readCall("requestAll()", locks, entries, options, REQUEST_SET_OPTIONS);
+  if ((call.read as RequestOptions).steal) {
     throw notSupported("Cannot steal several locks: steal them one by one, by request()");
   }
-  const set = await acquireInOrder(locks, steps, read, read.ifAvailable ? "tryAcquire" : "acquire");
+  const set = await acquireInOrder(locks, call, call.read.ifAvailable ? "tryAcquire" : "acquire");
   if (set === null) return await callback(null);
   return await runUnder(set, () => {
     set.signal.throwIfAborted(); // lost or disposed before the callback starts: then it never does
@@ -272,9 +252,9 @@ function readCall(
   where: string,
   locks: DistributedLock,
   entries: readonly (string | LockEntry)[],
-  options: AnyOptions,
+  options: AcquireAllOptions,
   tables: readonly [object, object] = SET_OPTIONS,
-): { readonly read: AnyOptions; readonly steps: readonly Step[] } {
+) {
   if (!Array.isArray(entries)) {
     throw new TypeError(
       `Cannot use the entries: they must be an array, but they are ${describe(entries)}`,
@@ -286,15 +266,18 @@ function readCall(
     );
   }
   const { attach } = locks.capabilities;
-  const read = readTable(where, options as object, tables[attach ? 1 : 0]) as AnyOptions;
+  const read: AcquireAllOptions<AttachableRequestOptions> = readTable(
+    where,
+    options as object,
+    tables[attach ? 1 : 0],
+  );
   const { ifAvailable: _, ...each } = read as AttachableRequestOptions;
   delete each.steal;
   const steps = entries.map((entry) => {
     const { name, ...own } = typeof entry === "string" ? { name: entry } : entryOf(entry);
     checkName(name);
     const terms = { ...each, ...own };
-    const readOptions = attach ? readAttachableOptions : readAcquireOptions;
-    return { name, options: readOptions(terms, locks.capabilities) };
+    return { name, options: readAcquireOptions(terms, locks.capabilities) };
   });
   steps.sort((a, b) => a.name < b.name ? -1 : 1);
   for (const [i, { name }] of steps.entries()) {
@@ -324,11 +307,10 @@ function entryOf(entry: LockEntry): LockEntry {
 /** Acquires all locks, or releases what it has. Resolves with `null` if a try is refused. */
 async function acquireInOrder(
   locks: DistributedLock,
-  steps: readonly Step[],
-  options: AnyOptions,
+  { read, steps }: ReturnType<typeof readCall>,
   method: "acquire" | "tryAcquire",
 ): Promise<LeaseSet | null> {
-  const { signal, waitMs, maxHoldMs, onWait } = options;
+  const { signal, waitMs, maxHoldMs, onWait } = read;
   const startMs = SYSTEM_CLOCK.now();
   const held: Lease[] = [];
   try {
@@ -359,7 +341,7 @@ async function acquireInOrder(
       }
       held.push(lease);
     }
-    await renewOlder(held, options);
+    await renewOlder(held, read);
     // A lease may have been lost in the moment of the last grant, or a suspension may have followed.
     for (const lease of held) lease.throwIfLost();
   } catch (error) {
@@ -400,12 +382,12 @@ async function keepRenewed(leases: readonly Lease[], waited: AbortSignal): Promi
 }
 
 /**
- * Renews the leases that a suspension has left unproven: they may be lost. Without automatic renewal, also those
- * that are older than the last one.
+ * Renews the leases that a suspension left unproven, as they may be lost; with `autoRenew: false` also those that are
+ * older than the last one.
  */
 async function renewOlder(
   held: readonly Lease[],
-  { autoRenew, signal }: AnyOptions,
+  { autoRenew, signal }: AcquireAllOptions,
 ): Promise<void> {
   // A tenth may pass: what is granted at once costs no more round trips.
   const leastMs = autoRenew === false
@@ -418,10 +400,8 @@ async function renewOlder(
 }
 
 /**
- * Releases what a call has acquired that gets nothing. It waits for the answers, but not if the caller has given
- * up, and not long in an outage: the releases go on in the background.
- *
- * @returns The first release that was refused, if one was meanwhile.
+ * Releases what a call that gets nothing has acquired. It waits for the answers, but not after an abort, and not long
+ * in an outage: the releases go on in the background. Returns the first refusal by then, if there is one.
  */
 async function releaseAll(
   held: readonly Lease[],

@@ -1,8 +1,3 @@
-/**
- * The leases of several names, as one: held while all of them are.
- *
- * @module
- */
 import type { Lease } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
 import { type Hold, recordUse } from "../contract/nesting.ts";
@@ -43,13 +38,11 @@ export interface LeaseSet extends AsyncDisposable {
    * Releases all locks at once. Idempotent. Resolves and rejects as late as the slowest release.
    *
    * @returns `true` if all leases were valid until now.
-   * @throws {LockSetupError} If the service refuses a release, after all were tried. Disposal of a set does
-   * not throw even then.
+   * @throws {LockSetupError} If the service refuses a release, after all were tried. Disposal of a set never throws.
    */
   release(): Promise<boolean>;
 }
 
-/** Makes a set of leases that are held. */
 export function leaseSetOf(held: readonly Lease[]): LeaseSet {
   const leases: ReadonlyMap<string, Lease> = new Map(held.map((lease) => [lease.name, lease]));
   let signal: AbortSignal | null = null;

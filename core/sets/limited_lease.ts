@@ -1,15 +1,9 @@
-/**
- * A lease of a user's own lock that is lost `maxHoldMs` after some moment: in a set that time counts from the
- * last grant of all. Those of the package are limited by `ManagedLease.limit()`.
- *
- * @module
- */
 import type { Lease, LockMode } from "../contract/distributed_lock.ts";
 import { LeaseLostError } from "../contract/errors.ts";
 import { CallSignal } from "../time/abort_watch.ts";
 import type { Cancel, Clock } from "../time/clock.ts";
 
-/** A lease that is held until `endMs`, in monotonic ms, at most. */
+/** A lease of a user's own lock that is lost at `endMs`, in monotonic ms. For ours: `ManagedLease.limit()`. */
 export class LimitedLease implements Lease {
   readonly name: string;
   readonly ownerId: string;

@@ -1,8 +1,8 @@
 /**
- * Calls that wait for an abort signal which many others wait for, too, perhaps as long as the process lives.
- * All code that waits for a signal of somebody else goes through here: thousands of listeners on one
- * `AbortSignal` are slow, as it looks through all of them to add or remove one; and Node 22 stalls for
- * seconds after some 10,000 signals that `AbortSignal.any()` has made of one that lives on.
+ * Waits for abort signals that many others wait for, too, perhaps as long as the process lives. All code that waits
+ * for a signal of somebody else goes through here: thousands of listeners on one `AbortSignal` are slow, as it looks
+ * through all of them to add or remove one; and Node 22 stalls for seconds after some 10,000 signals that
+ * `AbortSignal.any()` has made of one that lives on.
  *
  * @module
  */
@@ -40,10 +40,7 @@ export function unwatchAbort(signal: AbortSignal, listener: AbortListener): void
   watches.delete(signal);
 }
 
-/**
- * What ends a call of a strategy: its caller's signal, and disposal. Usually there is no such signal: then it is
- * that of disposal itself. `end()` must be called when the call is over.
- */
+/** What ends a call of a strategy: disposal, and its caller's signal, if any. `end()` must follow the call. */
 export function callSignal(
   signal: AbortSignal | undefined,
   ended: AbortSignal,

@@ -1,9 +1,3 @@
-/**
- * Waits that `waitMs` bounds, on top of a strategy's unbounded wait: what ends them, and what the caller
- * gets then. An `AbortSignal` of the caller ends a wait without this.
- *
- * @module
- */
 import { CallSignal } from "./abort_watch.ts";
 import { abortable, type Clock, TIMED_OUT, within, withinSteps } from "./clock.ts";
 import type {
@@ -14,6 +8,7 @@ import type {
 } from "../contract/distributed_lock.ts";
 import { modeOf } from "../contract/call_options.ts";
 import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
+import type { CallOptions } from "../lease/tracing.ts";
 import { RETRY_MS } from "./outage_budget.ts";
 
 /** How long, in ms, the service may take to answer at the end of a wait. */
@@ -25,24 +20,26 @@ const STEPS = 7;
 /** On a busy machine the strategy's own limit may be late, and its error says more than ours. */
 const PATIENT_STEPS = 2 * STEPS;
 
-/** The calls of a strategy that a bounded wait is made of. They reject, and never throw. */
-export interface WaitSource<Options> {
+/** The calls of a strategy, without what all strategies share. They reject, and never throw. */
+export interface CallSource {
   /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
-  wait(name: string, options: Options): Promise<Lease>;
+  wait(name: string, options: CallOptions): Promise<Lease>;
   /** Tries once. An outage may last for `withinMs` at most. */
-  tryOnce(name: string, options: Options, withinMs: number): Promise<Lease | null>;
+  tryOnce(name: string, options: CallOptions, withinMs: number): Promise<Lease | null>;
   /** Reads the holder, and no waiters, within {@linkcode ANSWER_WITHIN_MS}. */
   look(name: string): Promise<LockSnapshot>;
+  attach?(name: string, options: CallOptions): Promise<Lease | null>;
+  steal?(name: string, options: CallOptions): Promise<Lease>;
 }
 
-/** The bounded waits of one strategy instance. The arguments of its calls have been checked. */
-export class BoundedWaits<Options extends AcquireOptions> {
-  readonly #source: WaitSource<Options>;
+/** Waits that `waitMs` bounds, on top of a strategy's unbounded wait. The arguments have been checked. */
+export class BoundedWaits {
+  readonly #source: CallSource;
   readonly #clock: Clock;
   /** The looks under way. Waits for one lock that end together share one. */
   readonly #looks = new Map<string, Promise<LockSnapshot>>();
 
-  constructor(source: WaitSource<Options>, clock: Clock) {
+  constructor(source: CallSource, clock: Clock) {
     this.#source = source;
     this.#clock = clock;
   }
@@ -51,7 +48,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
    * Waits for `waitMs`, which must be set. Throws a `LockTimeoutError` if the time is over, and a
    * `LockUnavailableError` if the service does not answer at the end.
    */
-  async acquire(name: string, options: Options): Promise<Lease> {
+  async acquire(name: string, options: AcquireOptions): Promise<Lease> {
     const startMs = this.#clock.now();
     const lease = await this.#waitOrTry(name, options);
     if (lease !== null) return lease;
@@ -61,28 +58,52 @@ export class BoundedWaits<Options extends AcquireOptions> {
   }
 
   /** The same, but resolves with `null` if the time is over. */
-  async tryAcquire(name: string, options: Options): Promise<Lease | null> {
+  async tryAcquire(name: string, options: AcquireOptions): Promise<Lease | null> {
     const lease = await this.#waitOrTry(name, options);
     // The answer to a single try has just shown that the service is alive.
     if (lease === null && options.waitMs !== 0) await this.#look(name, options.signal);
     return lease;
   }
 
-  async #waitOrTry(name: string, options: Options): Promise<Lease | null> {
+  async #waitOrTry(name: string, options: AcquireOptions): Promise<Lease | null> {
     const { waitMs = 0 } = options;
-    const call = new EndableCall(this.#source, waitMs === 0 ? "tryOnce" : "wait", name, options);
+    const call = new CallSignal(options.signal);
+    /** Resolves when the service has answered that somebody else holds the lock. */
+    const held = Promise.withResolvers<void>();
+    let isAnswered = false as boolean;
+    const onWait = (info: WaitInfo) => {
+      isAnswered = true;
+      held.resolve();
+      options.onWait?.(info);
+    };
+    const terms = { ...options, waitMs: undefined, signal: call.signal, onWait };
+    const asked: Promise<Lease | null> = waitMs === 0
+      ? this.#source.tryOnce(name, terms, ANSWER_WITHIN_MS)
+      : this.#source.wait(name, terms);
+    const calling = asked.finally(() => call.end());
+    /** Ends the call. Resolves with `null`, or with a lease that was granted at the very end. */
+    const leave = async () => {
+      const reason = new DOMException("The time of the wait is over", "TimeoutError");
+      call.abort(reason);
+      try {
+        return await calling;
+      } catch (error) {
+        if (error === reason) return null;
+        throw error;
+      }
+    };
     const lease = waitMs === 0
-      ? await this.#inTime(call.lease, PATIENT_STEPS)
-      : await within(this.#clock, call.lease, waitMs);
+      ? await this.#inTime(calling, PATIENT_STEPS)
+      : await within(this.#clock, calling, waitMs);
     if (lease !== TIMED_OUT) return lease;
-    if (call.isAnswered) return await call.leave();
-    if (waitMs === 0) return await call.leave() ?? unanswered(name);
+    if (isAnswered) return await leave();
+    if (waitMs === 0) return await leave() ?? unanswered(name);
     // Without a first answer nobody knows whether the lock is free. The look explains an outage.
     const look = this.#look(name, options.signal);
     look.catch(() => {}); // of interest only if the call stays without an answer
-    await this.#inTime(call.answered(), STEPS).catch(() => {});
-    const late = await call.leave();
-    if (late !== null || call.isAnswered) return late;
+    await this.#inTime(Promise.race([calling, held.promise]), STEPS).catch(() => {});
+    const late = await leave();
+    if (late !== null || isAnswered) return late;
     if (isHeldAgainst(await look, options)) return null;
     return unanswered(name, true);
   }
@@ -112,52 +133,6 @@ function isHeldAgainst(
   const mayJoin = modeOf(options) === "shared" && waiterCount === 0 &&
     holders.every(({ mode }) => mode === "shared") && holderCount < (options.limit ?? Infinity);
   return holderCount > 0 && !mayJoin;
-}
-
-/** One call of a strategy without `waitMs`, which can be ended. */
-class EndableCall<Options extends AcquireOptions> {
-  /** Resolves with the lease, or with `null` after a try. Rejects if the call fails, or was ended. */
-  readonly lease: Promise<Lease | null>;
-  /** Whether the service has answered that somebody else holds the lock. */
-  isAnswered = false;
-  readonly #signal: CallSignal;
-  readonly #held = Promise.withResolvers<void>();
-
-  constructor(
-    source: WaitSource<Options>,
-    method: "wait" | "tryOnce",
-    name: string,
-    options: Options,
-  ) {
-    const { signal } = this.#signal = new CallSignal(options.signal);
-    const onWait = (info: WaitInfo) => {
-      this.isAnswered = true;
-      this.#held.resolve();
-      options.onWait?.(info);
-    };
-    const terms = { ...options, waitMs: undefined, signal, onWait };
-    const calling: Promise<Lease | null> = method === "wait"
-      ? source.wait(name, terms)
-      : source.tryOnce(name, terms, ANSWER_WITHIN_MS);
-    this.lease = calling.finally(() => this.#signal.end());
-  }
-
-  /** Settles when the service has answered. */
-  answered(): Promise<unknown> {
-    return Promise.race([this.lease, this.#held.promise]);
-  }
-
-  /** Ends the call. Resolves with `null`, or with a lease that was granted at the very end. */
-  async leave(): Promise<Lease | null> {
-    const reason = new DOMException("The time of the wait is over", "TimeoutError");
-    this.#signal.abort(reason);
-    try {
-      return await this.lease;
-    } catch (error) {
-      if (error === reason) return null;
-      throw error;
-    }
-  }
 }
 
 /** Fails a call. If the service has answered others meanwhile, the fault is on this side. */

@@ -1,6 +1,5 @@
 /**
- * Clocks, timers, waits that time or a signal ends, and the arithmetic of deadlines. Nothing here knows a
- * lease or a server.
+ * Clocks, timers, waits that time or a signal ends, and the arithmetic of deadlines. Knows no lease and no server.
  *
  * @module
  */
@@ -21,11 +20,9 @@ export interface Clock {
   now(): number;
   /** Wall time in ms since the epoch. */
   wall(): number;
-  /** Calls `callback` once, after `delayMs`. The returned function cancels the timer. */
   schedule(callback: () => void, delayMs: number): Cancel;
 }
 
-/** Cancels a timer. */
 export interface Cancel {
   (): void;
   /** Lets the timer keep the process alive, as a new one does. Left out where that cannot be changed. */
@@ -37,7 +34,6 @@ export interface Cancel {
 /** Longest delay in ms that a timer of the runtime accepts. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** The clocks and timers of this process. */
 export const SYSTEM_CLOCK: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
@@ -50,7 +46,7 @@ export const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** The same, with timers that do not keep the process alive. */
+/** The system clock, with timers that do not keep the process alive. */
 export const BACKGROUND_CLOCK: Clock = {
   ...SYSTEM_CLOCK,
   schedule(callback, delayMs) {
@@ -65,8 +61,7 @@ export function instant(clock: Clock): Instant {
 }
 
 /**
- * The allowance, in ms, for clocks that run at different speeds: 1 % of the TTL and 2 ms, as in the
- * description of Redlock. Every deadline is earlier by this.
+ * The allowance, in ms, for clocks that run at different speeds, as in the description of Redlock.
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  */
@@ -75,11 +70,9 @@ function driftMs(ttlMs: number): number {
 }
 
 /**
- * The moment, in monotonic ms, until which a lease is valid (invariant 1). The time counts from
- * when the request was *sent*, because the TTL on the server may have begun right then.
+ * The moment, in monotonic ms, until which a lease is valid (invariant 1). The time counts from when the request was
+ * *sent*, because the TTL on the server may have begun right then.
  *
- * @param sentMs When the request was sent, in monotonic ms.
- * @param ttlMs The requested TTL in ms.
  * @param validMs How long, in ms, the lease has left on the server, as the answer says.
  */
 export function deadlineMs(sentMs: number, ttlMs: number, validMs: number): number {
@@ -93,9 +86,8 @@ export function ttlLasting(validMs: number): number {
 }
 
 /**
- * Whether the process may have been suspended since `since`: wall time has advanced further than
- * monotonic time, by more than the drift of `ttlMs` (invariant 7). A wall clock that was set forward
- * looks the same.
+ * Whether the process may have been suspended since `since`: wall time has advanced further than monotonic time, by
+ * more than the drift of `ttlMs` (invariant 7). A wall clock that was set forward looks the same.
  */
 export function wasSuspended(clock: Clock, since: Instant, ttlMs: number): boolean {
   if (ttlMs === Infinity) return false;
@@ -103,8 +95,7 @@ export function wasSuspended(clock: Clock, since: Instant, ttlMs: number): boole
 }
 
 /**
- * How long, in ms, ago `since` was, by the clock that has advanced further: one of them stands still in a
- * suspension, and the other one can be set.
+ * Time in ms since `since`, by the clock that has advanced further: a suspension stops one, and the other can be set.
  */
 export function elapsedMs(clock: Clock, since: Instant): number {
   return Math.max(clock.now() - since.nowMs, clock.wall() - since.wallMs);
@@ -125,29 +116,9 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Waits until `promise` settles, at most `timeoutMs`. Returns whether it did. */
-export function settledWithin(
-  clock: Clock,
-  promise: Promise<unknown>,
-  timeoutMs: number,
-): Promise<boolean> {
-  return new Promise((resolve) => {
-    const cancel = clock.schedule(() => resolve(false), timeoutMs);
-    const settled = () => {
-      cancel();
-      resolve(true);
-    };
-    promise.then(settled, settled);
-  });
-}
-
-/** The result of {@linkcode within} when the time runs out. */
 export const TIMED_OUT: unique symbol = Symbol("timed out");
 
-/**
- * Resolves or rejects as `promise` does, or resolves with `TIMED_OUT` if it does not settle within
- * `timeoutMs`. A later rejection is ignored.
- */
+/** Settles as `promise` does, or resolves with `TIMED_OUT` after `timeoutMs`. A later rejection is ignored. */
 export function within<T>(
   clock: Clock,
   promise: PromiseLike<T>,
@@ -182,10 +153,16 @@ export async function withinSteps<T>(
   return TIMED_OUT;
 }
 
-/**
- * Resolves or rejects as `promise` does, or rejects with `signal.reason` if the signal aborts first. A
- * later rejection of `promise` is ignored.
- */
+/** Waits until `promise` settles, at most `timeoutMs`. Returns whether it did. */
+export async function settledWithin(
+  clock: Clock,
+  promise: Promise<unknown>,
+  timeoutMs: number,
+): Promise<boolean> {
+  return await within(clock, Promise.allSettled([promise]), timeoutMs) !== TIMED_OUT;
+}
+
+/** Settles as `promise` does, or, if `signal` aborts first, rejects with its reason. A later rejection is ignored. */
 export async function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) {
     promise.then(undefined, () => {}); // otherwise its rejection would be unhandled

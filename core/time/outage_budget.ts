@@ -1,9 +1,3 @@
-/**
- * How long one call keeps trying while its service does not answer. Each strategy classifies its own
- * failures.
- *
- * @module
- */
 import { unwatchAbort, watchAbort } from "./abort_watch.ts";
 import { type Clock, pause } from "./clock.ts";
 import { LockSetupError, LockUnavailableError } from "../contract/errors.ts";
@@ -23,10 +17,7 @@ export interface Failure {
    * - `"foreign"`: not a failure of the service, for instance a bug in a program.
    */
   readonly kind: "retry" | "restart" | "refused" | "foreign";
-  /**
-   * Whether the failure is an answer that ends the outage. Not every answer does: a Redis that is
-   * still loading its data answers, but is of no use yet.
-   */
+  /** Whether it is an answer that ends the outage. That of a Redis which is still loading its data does not. */
   readonly endsOutage: boolean;
   /** Whether the service answered, and refused. Left out, this is so if `kind` is `"refused"`. */
   readonly isRefusal?: boolean;
@@ -61,7 +52,7 @@ export interface OutageTerms {
  * is blocked, requests are not sent and answers are not read, so that time does not count either.
  */
 export class OutageBudget {
-  /** Aborts with the caller's signal and at disposal. */
+  /** Ends the waits of the call when it aborts. */
   readonly signal: AbortSignal;
   /** When the outage began, in monotonic ms; `null` while the service answers. Only the budget writes it. */
   outageSinceMs: number | null = null;
@@ -71,10 +62,7 @@ export class OutageBudget {
   /** The last failure of this outage. It explains more than "no answer in time". */
   #lastFailure: unknown = undefined;
 
-  /**
-   * @param signal Ends the call: it aborts with the caller's signal and at disposal.
-   * @param limitMs How long, in ms, an outage of this call may last at most; it may be less.
-   */
+  /** @param limitMs How long, in ms, an outage of this call may last at most; it may be less. */
   constructor(terms: OutageTerms, lockName: string, signal: AbortSignal, limitMs = Infinity) {
     this.#terms = terms;
     this.#lockName = lockName;
@@ -87,15 +75,13 @@ export class OutageBudget {
     this.outageSinceMs ??= sinceMs;
   }
 
-  /** The service answered, which ends an outage. */
   answered(): void {
     this.outageSinceMs = null;
     this.#lastFailure = undefined;
   }
 
   /**
-   * Sends a request again and again until it is answered. Only for requests that may be executed twice
-   * (invariant 5).
+   * Sends a request again and again until it is answered. Only for requests that may be executed twice (invariant 5).
    *
    * @throws {unknown} The failure, if its kind is not `"retry"`; `signal.reason` if the signal aborts.
    * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
@@ -144,9 +130,9 @@ export class OutageBudget {
   }
 
   /**
-   * Times the wait for the answer to a request that was just sent. Calls `onOver` with the last failure of this
-   * outage, or an error, when the budget is used up. The caller must call the returned function when it does not
-   * wait any more: the request is answered, or has failed, or the caller has given up. Later calls do nothing.
+   * Calls `onOver` with the last failure of this outage, or an error, if the budget is used up before the answer to a
+   * request that was just sent. The returned function must be called when the caller waits no more; later calls do
+   * nothing.
    */
   timeAnswer(onOver: (error: unknown) => void): (hasFailed: boolean) => void {
     const { clock } = this.#terms;
@@ -209,7 +195,6 @@ export class OutageBudget {
     this.check(error);
   }
 
-  /** Throws a `LockUnavailableError` if the outage lasts for `unavailableAfterMs`. */
   check(cause?: unknown): void {
     if (this.outageSinceMs === null) return;
     const lastedMs = this.#terms.clock.now() - this.outageSinceMs;
@@ -247,7 +232,6 @@ export class OutageBudget {
   }
 }
 
-/** How many errors of a chain of causes are looked at. */
 const MAX_CAUSES = 5;
 
 /**

@@ -1,9 +1,3 @@
-/**
- * Items in order of time, of which any can be removed: for timers and queues.
- *
- * @module
- */
-
 export interface Timed {
   /** Its moment, in monotonic ms. */
   readonly atMs: number;
@@ -34,7 +28,6 @@ export class TimeHeap<T extends Timed> implements Iterable<T> {
     this.#rise(item, this.size++);
   }
 
-  /** Removes an item. Returns whether it was in the heap. */
   delete(item: T): boolean {
     const { index } = item;
     if (index === -1) return false;

@@ -298,3 +298,24 @@ Deno.test("LeaseEngine.close(0) sends each release at once, also behind a renewa
   assert(engine.stopped.aborted);
   disposedAt(() => lease.throwIfLost());
 });
+
+Deno.test("LeaseEngine.close() sends a release that waits behind a renewal without an answer when its time is over", async () => {
+  const { clock, engine, renewals, releases } = openLease({ ttlMs: 30_000, validMs: 30_000 });
+  await clock.pass(9_600);
+  const closed = engine.close(2_000);
+  await clock.pass(1_999); // the lock was kept for the first half, and its renewal was due
+  assertEquals([renewals.length, releases.length], [1, 0]);
+  await clock.pass(1);
+  await closed;
+  assertEquals([releases.length, engine.stopped.aborted], [1, true]);
+});
+
+Deno.test("LeaseEngine.close(0) sends the release of a lost lease that waits behind a renewal without an answer", async () => {
+  const { clock, engine, lease, renewals, releases } = openLease();
+  await clock.pass(1_000);
+  lease.lose("max-hold");
+  const closed = engine.close(0);
+  await clock.pass(0);
+  await closed;
+  assertEquals([renewals.length, releases.length], [1, 1]);
+});

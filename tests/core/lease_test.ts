@@ -9,14 +9,14 @@ import {
   UNSENT,
 } from "../../core/lease/grant.ts";
 import { instant } from "../../core/time/clock.ts";
-import { settle } from "../../testing/core/fake_clock.ts";
+import { type FakeClock, settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
 
 function lossOf({ lease }: Pick<FakeService, "lease">): LeaseLostError {
   return assertThrows(() => lease.throwIfLost(), LeaseLostError);
 }
 
-Deno.test("Lease.remainingMs counts from when the request was sent", async () => {
+Deno.test("Lease.remainingMs counts from when the request was executed", async () => {
   const service = openLease();
   assertEquals(service.lease.remainingMs, PROVABLE_MS);
   await service.clock.pass(500);
@@ -28,24 +28,31 @@ Deno.test("Lease.remainingMs is never more than the requested TTL or what is lef
   assertEquals(openLease({ validMs: 9_000 }).lease.remainingMs, PROVABLE_MS);
 });
 
-Deno.test("LeaseEngine.open() returns null when the answer arrives after the lease's deadline", () => {
-  const { engine, clock } = openLease();
-  const sent = instant(clock);
-  clock.block(PROVABLE_MS);
-  const late = engine.open(
-    {
-      name: "n",
-      ownerId: "me",
-      fencingToken: 1n,
-      sent,
-      ttlMs: 3_000,
-      validMs: 3_000,
-      autoRenew: true,
-    },
-    { release: () => Promise.resolve({ state: "released" }) },
-  );
-  assertEquals(late, null);
-});
+for (
+  const [when, happens] of [
+    ["the answer arrives after the lease's deadline", (clock) => clock.block(PROVABLE_MS)],
+    ["the process was suspended before the answer arrives", (clock) => clock.stepWall(100)],
+  ] satisfies [string, (clock: FakeClock) => void][]
+) {
+  Deno.test(`LeaseEngine.open() returns null when ${when}`, () => {
+    const { engine, clock } = openLease();
+    const sent = instant(clock);
+    happens(clock);
+    const late = engine.open(
+      {
+        name: "n",
+        ownerId: "me",
+        fencingToken: 1n,
+        sent,
+        ttlMs: 3_000,
+        validMs: 60_000, // it was taken over from a call with a longer TTL
+        autoRenew: true,
+      },
+      { release: () => Promise.resolve({ state: "released" }) },
+    );
+    assertEquals(late, null);
+  });
+}
 
 Deno.test("Lease.signal aborts at the deadline when renewals are not answered", async () => {
   const service = openLease();
@@ -133,7 +140,7 @@ Deno.test("Lease.release() returns false after the deadline when no timer has ru
   assertEquals(await released, false);
 });
 
-Deno.test("Lease renews after a third of the TTL, and counts from when the renewal was sent", async () => {
+Deno.test("Lease renews after a third of the TTL, and counts from when the renewal was executed", async () => {
   const { lease, clock, renewals } = openLease();
   await clock.pass(990);
   assertEquals(renewals.length, 1);
@@ -1011,5 +1018,21 @@ Deno.test("Lease shows its name, token and time in logs and as JSON, and never i
   for (const text of [JSON.stringify(lease), Deno.inspect(lease), inspect(lease)]) {
     assert(text.includes(shown.fencingToken), text);
     assert(!/owner/i.test(text), text);
+  }
+});
+
+Deno.test("Lease.release() is false when the lock is gone and no earlier attempt was executed", async () => {
+  for (const isUnsent of [true, false]) {
+    const { clock, lease, releases } = openLease();
+    const released = lease.release();
+    await settle();
+    releases[0]!.answer({
+      state: "unknown",
+      cause: new Error("no connection"),
+      isUnexecuted: isUnsent,
+    });
+    await clock.pass(500);
+    releases[1]!.answer({ state: "gone", reason: "stolen" });
+    assertEquals(await released, !isUnsent);
   }
 });

@@ -53,7 +53,7 @@ Deno.test("LocalQueue gives turns to shared waiters in steps of 64, and forgets 
   const turns: Turn[] = [];
   const wait = (count: number) => {
     const onTurn = (turn: Turn) => void turns.push(turn);
-    for (let i = 0; i < count; i++) queue.enter("n", { terms: SHARED, onTurn });
+    for (let i = 0; i < count; i++) queue.enter("n", { ...SHARED, onTurn });
   };
   const first = queue.tryEnter("n")!;
   wait(200);
@@ -80,7 +80,7 @@ Deno.test("LocalQueue.rejectAll() rejects all waiters, those too that could have
   const turn = queue.tryEnter("n", SHARED)!;
   const outcomes = Promise.allSettled([
     queue.enter("n", {}),
-    queue.enter("n", { terms: SHARED }),
+    queue.enter("n", SHARED),
   ]);
   queue.rejectAll(new Error("it is over"));
   for (const outcome of await outcomes) {

@@ -20,30 +20,6 @@ Deno.test("request() never runs its callback under a lease that was lost before"
   await assertRejects(() => request("n", () => assert(false, "it ran")), LeaseLostError);
 });
 
-Deno.test("request() runs its callback under an unproven lease only when the service has answered that it is held", async () => {
-  for (const answer of ["held", "lost"] as const) {
-    const { lease, clock, renewals, releases } = openLease();
-    const acquire = () => Promise.resolve(lease);
-    const source = { acquire } as Partial<DistributedLock> as DistributedLock;
-    const request = requestOn(source, { options: ACQUIRE_OPTIONS, nesting: new Nesting(source) });
-    clock.stepWall(60_000); // between the request for the lock and its answer
-    let hasRun = false;
-    const call = request("n", () => void (hasRun = true));
-    await settle();
-    assertEquals([hasRun, renewals.length > 0], [false, true]);
-    const isLost = answer === "lost";
-    const news = { state: "held", validMs: 3_000 } as const;
-    renewals[0]!.answer(isLost ? { state: "lost", reason: "expired" } : news);
-    await settle();
-    renewals[1]?.answer(news); // to its own renewal, behind that of the getter
-    if (isLost) await assertRejects(() => call, LeaseLostError);
-    await settle();
-    releases[0]?.answer({ state: "released" });
-    if (!isLost) await call;
-    assertEquals(hasRun, !isLost);
-  }
-});
-
 /** What `lossOf()` says of a lease that a suspension has left unproven, if this happens meanwhile. */
 async function lossAfterSuspension(happens: (service: FakeService) => void): Promise<unknown> {
   const service = openLease();

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type LeaseLostError, MemoryLock, type MemoryLockOptions } from "../../mod.ts";
+import { type LeaseLostError, MemoryLock, type StrategyOptions } from "../../mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { startChild } from "../../testing/processes/child.ts";
 
@@ -72,7 +72,7 @@ Deno.test("new MemoryLock() throws when an option is bad", () => {
     [{ disposeTimeoutMs: "1" }, TypeError],
   ];
   for (const [options, type] of bad) {
-    assertThrows(() => new MemoryLock(options as MemoryLockOptions), type);
+    assertThrows(() => new MemoryLock(options as StrategyOptions), type);
   }
 });
 
