@@ -1,49 +1,58 @@
 /**
  * The life of one call, in the words of `docs/redis-protocol.md`. Invariants are those of `docs/design.md`.
  *
- * 1. The call _asks_, as soon as its instance has a slot: to _wait_ or _try_ (both also take over what its owner
- *    id holds), to _attach_ (only that), or to _steal_ (from the holder that was read before, or a lock that is
- *    free by now). An ask that fails is sent again until the outage budget is used up, unless no retry can help.
- *    The answer says: granted; queued; held (a call that does not wait ends without a lease); late (nothing was
- *    done: the call asks again, and fails at the 8th in a row unless it has been queued); searching (the next
- *    waiter is not found yet: it asks again); or ended (a tombstone refuses it, and it fails).
- * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
- *    its ticket: at intervals, which also shows that its process lives; when the holder's TTL is over, since
- *    Redis tells nobody that a lock has expired; and when messages may be lost. All ask within a second if an
- *    answer, "queued" or "granted", says that the server does not know them all, or if one gives up in an outage.
- * 3. _Granted_ by a message, it holds the lock for a claim of 3 s at most. If more than half of that is left, an
- *    automatically renewed lease opens without a round trip. Otherwise it asks once more, for a whole TTL. If the
- *    message is lost, the foremost waiter's next answer is the grant, or names an exclusive holder, which asks.
- * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
- *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant of
- *    its lock on the same client, unless both are shared; the message "stolen"; and the answer "queued" or "held"
- *    to a later call of its owner id, except "held" to a steal.
- * 5. A _release_ is one `leave`: the next waiters that may now hold the lock get it (with `handoff: false`, the
- *    first is notified that the lock is free, and asks).
- * 6. A call that ends without a lease _cleans up_ in the background: it waits for the answers to its asks, and
- *    leaves if the server may know the call, or may still execute a copy of an ask. Against such a copy this
- *    leave, and that of a release, writes a tombstone.
+ * 1. The call _asks_: to _wait_ or _try_ (both also take over what its owner id holds), to _attach_ (only that), or
+ *    to _steal_ (from the holder that `redis_lock.ts` has read, or a lock that is free by now). It asks as soon as
+ *    there is a slot and, under a chosen owner id, earlier calls have cleaned up. An ask whose error comes back is
+ *    sent again, one without an answer is waited for, until the outage budget is used up or no retry can help. The
+ *    answer says: granted; queued; held, or to an attach perhaps free (the call ends without a lease); late (this copy
+ *    did nothing: the call asks again, and fails at the 8th in a row unless it has been queued); searching (one ask
+ *    looks at 64 waiters or inboxes: the call asks again); or ended (a tombstone refuses it, and it fails).
+ * 2. _Queued_, the call waits for a grant message in its instance's inbox, which the first such answer opens. The
+ *    foremost waiter of the instance asks again for all, with its ticket: once the inbox is open; at intervals, which
+ *    also shows that its process lives; when the holder's TTL is over, since Redis tells nobody that a lock has
+ *    expired; and when messages may be lost. A wait or try that finds the lock free grants it to the first reachable
+ *    waiter in the queue, whoever sent it. All ask, within a second, if one gives up in an outage, or if an answer,
+ *    "queued" to the foremost or any "granted", says that the server does not know them all; where shares are wanted,
+ *    if a second look says so, too.
+ * 3. _Granted_ by a message, it holds the lock for a claim of 3 s at most; a process that lets an exclusive one lapse
+ *    is skipped until it asks again. If more than half of the claim is left, an automatically renewed lease opens
+ *    without a round trip, and its first renewal makes the claim a whole TTL. Otherwise the call asks once more, for a
+ *    whole TTL. If the message is lost, the foremost waiter's next answer is the grant, or names the waiter here that
+ *    has got the lock, which then asks; a lost share shows in the number of waiters that the server knows.
+ * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment of the
+ *    grant. The lease engine renews it and decides when it is lost, or unproven (`core/lease/lease.ts`). What ends it
+ *    at once: a later grant of its lock on the same client, unless both are shared; the message "stolen"; and, of an
+ *    exclusive one, the answer "queued" or "held" to a later call of its owner id on its instance, except "held" to a
+ *    steal. A victim that no message reaches finds out by its next renewal, or at its deadline.
+ * 5. A _release_ is a `leave`, sent until it is answered or the TTL is over: the next waiters that may hold the lock
+ *    get it (`handoff: false`: the first is told that it is free, and asks). The engine releases a lost lease, too.
+ * 6. A call that ends without a lease _cleans up_ in the background: it waits for the answers to its asks, and leaves
+ *    if the server may know the call, or may still execute a copy of an ask; a lock that an attach, or a lease of its
+ *    owner id here, may need stays held. Against such a copy this leave, and that of a release, writes a tombstone.
  *
- * Below this page: which waiter asks when in `waiting/`, the commands in `protocol/`, leases by lock in
- * `held_leases.ts`. Who may call under which owner id is decided in `owner_calls.ts`.
+ * Below this page: which waiter asks when, the inbox, and grants to calls that have ended, in `waiting/`; the commands
+ * in `protocol/`; leases by lock in `held_leases.ts`; who may call under which owner id in `owner_calls.ts`. Disposal
+ * is in `redis_lock.ts`, which also repeats a steal, and `core/lease/lease_engine.ts`; the budget in `core/time/`.
  *
  * @module
  */
 import { abortable, deadlineMs, type Instant, pause } from "../core/time/clock.ts";
 import type { LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
-import type {
-  LeaseActions,
-  LeaseRequest,
-  ReleaseAnswer,
-  RenewAnswer,
+import {
+  type LeaseActions,
+  type LeaseRequest,
+  type ReleaseAnswer,
+  type RenewAnswer,
+  UNSENT,
 } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
-import { outside, type Traced } from "../core/lease/tracing.ts";
+import { type CallOptions, outside } from "../core/lease/tracing.ts";
 import { type OutageBudget, type OutageTerms, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { HeldLeases, Holder } from "./held_leases.ts";
-import type { OwnerCall, OwnerTurn } from "./owner_calls.ts";
+import type { OwnerCall } from "./owner_calls.ts";
 import {
   type Ask,
   ASK_LIFE_MS,
@@ -55,7 +64,7 @@ import type { AskTurn, CommandWindow } from "./protocol/command_window.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import { refusalOf, refusedForGood } from "./protocol/failures.ts";
 import { hasSameOwnerId, type LockKeys } from "./protocol/keys.ts";
-import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
+import type { InboxMessage } from "./protocol/messages.ts";
 import { type AskSent, claimStartMs } from "./protocol/server_clocks.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 import type { Waiter } from "./waiting/waiting_room.ts";
@@ -77,15 +86,15 @@ export interface CallContext {
   readonly outage: OutageTerms;
 }
 
-export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" | "isWanted"> {
+export interface AcquisitionTerms
+  extends
+    Pick<CallOptions, "call" | "maxHoldMs" | "onWait" | "signal">,
+    Omit<Ask, "inbox" | "ticket" | "isWanted"> {
   readonly name: string;
   readonly ownerId: string;
   readonly leaseMode: LockMode;
   readonly autoRenew: boolean;
-  readonly maxHoldMs: number | undefined;
   readonly outlivesDisposal: boolean;
-  readonly signal: AbortSignal | undefined;
-  readonly onWait: ((info: WaitInfo) => void) | undefined;
 }
 
 /**
@@ -99,11 +108,11 @@ export interface AcquisitionTerms extends Traced, Omit<Ask, "inbox" | "ticket" |
  * | a grant message                  | asking, queued, granted | granted: the latest message counts |
  * | the call has looked at its grant | granted                 | asking                             |
  * | the message "stolen"             | asking, queued, granted | asking (void)                      |
- * | a lease is opened, or refused    | asking                  | over                               |
+ * | a lease is opened, or "held"     | asking                  | over                               |
  *
- * In brackets is what the answer to the current ask is worth: _outdated_, after "queued" another ask must
- * follow; _void_, it decides nothing: a grant in it was stolen. Nor does an answer that a grant message has
- * overtaken. In any phase an abort, disposal, an attach of its owner id or a final failure ends the call.
+ * In brackets is what the answer to the current ask is worth: _outdated_, after "queued" another ask must follow;
+ * _void_, it decides nothing: a grant in it was stolen. Nor does an answer that a grant message has overtaken. In
+ * any phase an abort, disposal, a final failure or, unless it is one itself, an attach of its owner id ends the call.
  */
 export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions {
   readonly keys: LockKeys;
@@ -115,14 +124,14 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   readonly victimDigest: string;
   readonly inbox: Ask["inbox"];
   ticket = 0;
-  ownerTurn: OwnerTurn | null = null;
+  ownerTurn: OwnerCall["ownerTurn"] = null;
   readonly #context: CallContext;
   readonly #terms: AcquisitionTerms;
   readonly #budget: OutageBudget;
   #phase: "asking" | "queued" | "granted" | "over" = "asking";
   #answerWorth: "valid" | "outdated" | "void" = "valid";
   /** The last grant message, and when it was received, in monotonic ms. */
-  #grant: { readonly message: GrantMessage; readonly receivedMs: number } | null = null;
+  #grant: { message: Extract<InboxMessage, { kind: "grant" }>; receivedMs: number } | null = null;
   #lease: ManagedLease | null = null;
   /** Why another call has ended this one. */
   #endedBy: LockError | null = null;
@@ -134,8 +143,6 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   #endTimer: ((hasFailed: boolean) => void) | null = null;
   #lastReport: WaitInfo = {};
   #lateAsks = 0;
-  /** Whether the next ask continues an outage that another call has found. */
-  #joinsOutage = false;
   /** The first ask and the last one. */
   #firstSent: AskSent | null = null;
   #sent: AskSent | null = null;
@@ -175,11 +182,11 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     background.enter(); // disposal waits for the clean-up
     waiters.add(this, signal);
     try {
-      if (this.ownerTurn !== null) await this.#waitForEarlier(this.ownerTurn);
+      if (this.ownerTurn !== null) await this.#waitForEarlier(this.ownerTurn.earlier);
       while (this.#phase !== "over") {
         this.#throwIfEnded();
         if (this.#phase === "asking") await this.#ask();
-        else if (this.#phase === "queued") await this.#waitInQueue();
+        else if (this.#phase === "queued") await new Promise<void>((wake) => this.#wake = wake);
         else this.#accept();
       }
       return this.#lease;
@@ -209,8 +216,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#context.ended.throwIfAborted();
   }
 
-  // Asking: one ask at a time, so that the queue of an offline client cannot grow; except after a grant message
-  // that opens no lease.
+  // Asking: one ask at a time, so that an offline client's queue cannot grow; except after an unused grant message.
 
   async #ask(): Promise<void> {
     const window = this.#context.commands.windowOf(this.keys.lock);
@@ -329,8 +335,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
 
   /**
    * "late" is an answer, so this is no outage. The first time the call keeps its slot and asks again at once, before
-   * later calls, unless it has sent another ask since. Otherwise it pauses: more asks do not help a server that is
-   * behind.
+   * later calls, unless it has sent another ask since. Otherwise it pauses: asks do not help a server that is behind.
    */
   #onLate(late: AskAnswer, window: CommandWindow, sent: AskSent): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
@@ -356,17 +361,11 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#context.waiters.enqueue(this, answer, { sent, serverMs });
   }
 
-  async #waitInQueue(): Promise<void> {
-    await new Promise<void>((resolve) => this.#wake = resolve);
-    if (this.#joinsOutage) this.#continueOutage();
-  }
-
   /**
    * The outage began when the server fell silent, but not before this call. At least `ASK_LIFE_MS` of the budget
    * is left, so that an answer has the time to arrive.
    */
   #continueOutage(): void {
-    this.#joinsOutage = false;
     const { engine: { clock }, commands, outage } = this.#context;
     const nowMs = clock.now();
     const silentSinceMs = commands.windowOf(this.keys.lock).silentSinceMs ?? nowMs;
@@ -375,7 +374,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));
   }
 
-  async #waitForEarlier({ earlier }: OwnerTurn): Promise<void> {
+  async #waitForEarlier(earlier: Promise<unknown> | undefined): Promise<void> {
     if (earlier === undefined) return;
     try {
       await this.#unlessChanged(this.#budget.settle(earlier));
@@ -411,7 +410,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
   /** An ask that is under way finds out for itself. */
   onOutage(): void {
     if (this.#phase !== "queued") return;
-    this.#joinsOutage = true;
+    this.#continueOutage();
     this.onAskDue();
   }
 
@@ -462,22 +461,22 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     if (this.#lease === null) waiters.dequeue(this);
   }
 
-  /** The answer "granted" has opened no lease: the call asks again, at once if it was only late. */
+  /** The answer "granted" has opened no lease: the call asks again, at once unless a later grant has a lease here. */
   async #onUnusedGrant(fencingToken: bigint): Promise<void> {
     this.#context.waiters.dequeue(this);
-    if (!this.#context.held.hasLater(this.keys.lock, this, fencingToken)) return;
+    if (!this.#context.held.hasLater(this.keys.lock, this.leaseMode, fencingToken)) return;
     // A later grant has a lease here. If the server has lost that one, it answers the same until it ends: no outage.
     if (this.mode === "wait") this.#budget.answered();
     await this.#pause(RETRY_MS);
   }
 
   /**
-   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, or was stolen
-   * or taken over since, the call asks again as the same owner.
+   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already or unproven, or
+   * was stolen or taken over since, the call asks again as the same owner.
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     const { engine, held } = this.#context;
-    if (held.hasLater(this.keys.lock, this, fencingToken)) return;
+    if (held.hasLater(this.keys.lock, this.leaseMode, fencingToken)) return;
     const { name, ownerId, autoRenew, maxHoldMs, outlivesDisposal, call } = this.#terms;
     const lease = engine.open({
       name,
@@ -542,7 +541,8 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
       return { state: "unknown", cause: new Error("The client may have sent the release twice") };
     }, (cause) => {
       held.remove(lock, this.value);
-      return refusedForGood(cause) ?? { state: "unknown", cause };
+      if (cause === UNSENT) this.#isReleaseRepeated = isRepeated;
+      return refusedForGood(cause) ?? { state: "unknown", cause, isUnexecuted: cause === UNSENT };
     });
   }
 
@@ -560,7 +560,7 @@ export class Acquisition implements Waiter, Holder, Ask, OwnerCall, LeaseActions
     this.#cleaning = this.#context.engine.background.run(() => this.#leaveAtLast());
   }
 
-  /** Leaves until the server has answered, or the lock must have expired there. */
+  /** Leaves until the server has answered, or a lock that was not taken over must have expired there. */
   async #leaveAtLast(): Promise<void> {
     const { engine: { clock, stopped }, commands, held } = this.#context;
     const { ownerId, outlivesDisposal } = this.#terms;

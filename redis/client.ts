@@ -1,10 +1,4 @@
 /**
- * The port: the few client calls that the Redis strategy needs. Knows nothing about locks.
- *
- * @module
- */
-
-/**
  * A Redis client as the strategy sees it. Adapters for well-known clients are in `./node-redis`,
  * `./ioredis` and `./deno-redis`; another client needs these few lines.
  *
@@ -42,22 +36,17 @@ export interface RedisClient {
    * begins with the server's own text (`NOSCRIPT …`). If the connection failed, rejects with an error
    * that has the network error's `code` (`ECONNREFUSED`), itself or in its `cause`: messages name it.
    *
-   * @param command The name of the command.
-   * @param args Its arguments.
    * @param key The key that decides where a cluster client sends it.
    */
   send(command: string, args: string[], key: string): Promise<unknown>;
   /**
-   * Subscribes to a channel, on a connection of its own, which it closes at the end. Without this method
-   * waiters poll.
+   * Subscribes to a channel on a connection of its own, which it closes at the end. Without this method waiters poll.
    *
-   * @param channel The name of the channel.
-   * @param onMessage Gets each message.
    * @param onSubscribed Called when it has subscribed, and again whenever the client has done so by itself
    * after a lost connection: messages may have been lost before that.
    * @param signal Ends the subscription, or the attempt: the server may not answer it.
-   * @returns Resolves once the connection has ended; then `RedisLock` subscribes again. Rejects if the client
-   * cannot subscribe.
+   * @returns Resolves when the connection has ended; then `RedisLock` subscribes again. Rejects if the client cannot
+   * subscribe.
    */
   subscribe?(
     channel: string,
@@ -92,11 +81,9 @@ export interface RedisClient {
    */
   readonly cluster: boolean;
   /**
-   * Of a client of a cluster: names the node that has a hash slot, as far as it is known. A node has at most 256
-   * commands unanswered, and commands to other nodes do not wait for them. Without this method all nodes count
-   * as one: if one does not answer, the leases on the others are lost, too.
-   *
-   * @param slot The hash slot, 0 to 16383.
+   * Of a client of a cluster: names the node that has a hash slot (0 to 16383), as far as it is known. A node has at
+   * most 256 commands unanswered, and commands to other nodes do not wait for them. Without this method all nodes
+   * count as one: if one does not answer, the leases on the others are lost, too.
    */
   nodeOf?(slot: number): string | undefined;
   /**

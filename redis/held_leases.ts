@@ -1,20 +1,11 @@
-/**
- * The leases of each lock on one client: a later grant ends the earlier lease in the same process at
- * once, unless both are shared. How leases elsewhere are notified is in `waiting/waiters.ts`.
- *
- * @module
- */
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LockMode } from "../core/contract/distributed_lock.ts";
 import type { RedisClient } from "./client.ts";
 
 /** The owner value that was granted a lock, and how. */
-export interface Grantee {
+export interface Holder {
   readonly value: string;
   readonly leaseMode: LockMode;
-}
-
-export interface Holder extends Grantee {
   /** Another owner value was granted the lock after this one. */
   onLaterGrant(value: string): void;
 }
@@ -25,35 +16,39 @@ interface HeldLease {
   readonly instance: HeldLeases;
 }
 
-/** The leases on one client. */
-interface Leases {
-  /** The last exclusive lease of each lock, by lock key. */
-  readonly exclusive: Map<string, HeldLease>;
-  /** The shared leases of each lock, by lock key and owner value. */
-  readonly shared: Map<string, Map<string, HeldLease>>;
-}
+/** The last one of each client. All `RedisLock`s on one client share their leases. */
+const ofClient = new WeakMap<RedisClient, HeldLeases>();
 
-/** All `RedisLock`s on one client share them. */
-const leasesOf = new WeakMap<RedisClient, Leases>();
-
-/** The leases of one `RedisLock`, which knows those of others on the same client. */
+/**
+ * The leases of one `RedisLock`, which knows those of others on the same client: a later grant of a lock ends the
+ * earlier lease in this process at once, unless both are shared.
+ */
 export class HeldLeases {
-  readonly #all: Leases;
+  /** The last exclusive lease of each lock, by lock key. */
+  readonly #exclusive = new Map<string, HeldLease>();
+  /** The shared leases of each lock, by lock key and owner value. */
+  readonly #shared = new Map<string, Map<string, HeldLease>>();
 
   constructor(client: RedisClient) {
-    this.#all = leasesOf.get(client) ?? { exclusive: new Map(), shared: new Map() };
-    leasesOf.set(client, this.#all);
+    const other = ofClient.get(client);
+    ofClient.set(client, this);
+    if (other === undefined) return;
+    this.#exclusive = other.#exclusive;
+    this.#shared = other.#shared;
   }
 
   /** The lock was granted. The leases here that an earlier grant has, and that cannot share it, are stolen. */
-  onGrant(lockKey: string, { value, leaseMode }: Grantee, fencingToken: bigint): void {
-    const { exclusive, shared } = this.#all;
-    const held = exclusive.get(lockKey);
+  onGrant(
+    lockKey: string,
+    { value, leaseMode }: Pick<Holder, "value" | "leaseMode">,
+    fencingToken: bigint,
+  ): void {
+    const held = this.#exclusive.get(lockKey);
     if (held !== undefined && held.holder.value !== value) {
       if (held.lease.fencingToken < fencingToken) held.holder.onLaterGrant(value);
     }
-    if (leaseMode === "shared" || shared.size === 0) return;
-    for (const { holder, lease } of [...(shared.get(lockKey)?.values() ?? [])]) {
+    if (leaseMode === "shared" || this.#shared.size === 0) return;
+    for (const { holder, lease } of [...(this.#shared.get(lockKey)?.values() ?? [])]) {
       if (lease.fencingToken < fencingToken) holder.onLaterGrant(value);
     }
   }
@@ -64,7 +59,7 @@ export class HeldLeases {
 
   /** The lock is not held under this owner id, by the answer to a later ask of this `RedisLock`. */
   onDenied(lockKey: string, ownerId: string): void {
-    const held = this.#all.exclusive.get(lockKey);
+    const held = this.#exclusive.get(lockKey);
     if (held?.instance === this && held.lease.ownerId === ownerId) held.lease.lose("stolen");
   }
 
@@ -75,40 +70,38 @@ export class HeldLeases {
 
   /** Whether a lease under this owner id needs the lock. A shared one is never taken over. */
   isHeldUnder(lockKey: string, ownerId: string): boolean {
-    const lease = this.#all.exclusive.get(lockKey)?.lease;
+    const lease = this.#exclusive.get(lockKey)?.lease;
     return lease !== undefined && lease.ownerId === ownerId && lease.needsLock;
   }
 
   /** Whether a later grant than this one, which could not share the lock with it, has a lease here. */
-  hasLater(lockKey: string, { leaseMode }: Grantee, fencingToken: bigint): boolean {
+  hasLater(lockKey: string, leaseMode: LockMode, fencingToken: bigint): boolean {
     const isLater = ({ lease }: HeldLease) =>
       lease.fencingToken > fencingToken && lease.remainingMs > 0;
-    const last = this.#all.exclusive.get(lockKey);
+    const last = this.#exclusive.get(lockKey);
     if (last !== undefined && isLater(last)) return true;
-    if (leaseMode === "shared" || this.#all.shared.size === 0) return false;
-    return [...(this.#all.shared.get(lockKey)?.values() ?? [])].some(isLater);
+    if (leaseMode === "shared" || this.#shared.size === 0) return false;
+    return [...(this.#shared.get(lockKey)?.values() ?? [])].some(isLater);
   }
 
   /** Adds a lease that was just opened, as no later grant has one. */
   add(lockKey: string, holder: Holder, lease: ManagedLease): void {
-    const { exclusive, shared } = this.#all;
     this.onGrant(lockKey, holder, lease.fencingToken);
     const held = { holder, lease, instance: this };
     if (holder.leaseMode === "exclusive") {
-      shared.delete(lockKey);
-      exclusive.set(lockKey, held);
+      this.#shared.delete(lockKey);
+      this.#exclusive.set(lockKey, held);
     } else {
-      exclusive.delete(lockKey);
-      shared.set(lockKey, (shared.get(lockKey) ?? new Map()).set(holder.value, held));
+      this.#exclusive.delete(lockKey);
+      this.#shared.set(lockKey, (this.#shared.get(lockKey) ?? new Map()).set(holder.value, held));
     }
   }
 
   /** Removes the lease of an owner value. Does nothing if a later lease has replaced it. */
   remove(lockKey: string, value: string): void {
-    const { exclusive, shared } = this.#all;
-    if (exclusive.get(lockKey)?.holder.value === value) exclusive.delete(lockKey);
-    const leases = shared.get(lockKey);
-    if (leases?.delete(value) && leases.size === 0) shared.delete(lockKey);
+    if (this.#exclusive.get(lockKey)?.holder.value === value) this.#exclusive.delete(lockKey);
+    const leases = this.#shared.get(lockKey);
+    if (leases?.delete(value) && leases.size === 0) this.#shared.delete(lockKey);
   }
 
   get count(): number {
@@ -120,14 +113,14 @@ export class HeldLeases {
   }
 
   #find(lockKey: string, value: string): HeldLease | undefined {
-    const held = this.#all.exclusive.get(lockKey);
-    return held?.holder.value === value ? held : this.#all.shared.get(lockKey)?.get(value);
+    const held = this.#exclusive.get(lockKey);
+    return held?.holder.value === value ? held : this.#shared.get(lockKey)?.get(value);
   }
 
   #own(): [lockKey: string, held: HeldLease][] {
-    const shared = [...this.#all.shared].flatMap(([lockKey, leases]) =>
+    const shared = [...this.#shared].flatMap(([lockKey, leases]) =>
       Array.from(leases.values(), (held): [string, HeldLease] => [lockKey, held])
     );
-    return [...this.#all.exclusive, ...shared].filter(([, { instance }]) => instance === this);
+    return [...this.#exclusive, ...shared].filter(([, { instance }]) => instance === this);
   }
 }

@@ -1,8 +1,3 @@
-/**
- * Lists the names of locks: walks the keys of a server, or of each primary of a cluster, by `SCAN`.
- *
- * @module
- */
 import { LockSetupError } from "../core/contract/errors.ts";
 import { notSupported } from "../core/contract/options.ts";
 import type { OutageBudget } from "../core/time/outage_budget.ts";
@@ -29,11 +24,7 @@ export function checkListable(client: RedisClient, keyPrefix: string): void {
   throw notSupported(`Cannot list the locks of this RedisLock: ${why}`);
 }
 
-/**
- * The names, with repetitions.
- *
- * @param newBudget Each request has an outage budget of its own: the caller decides when the next one is sent.
- */
+/** The names, with repetitions. Each request has its own budget: the caller decides when the next one is sent. */
 export async function* listNames(
   commands: RedisCommands,
   keyPrefix: string,

@@ -1,8 +1,3 @@
-/**
- * The options of the Redis strategy.
- *
- * @module
- */
 import type { RenewalLate } from "../core/contract/distributed_lock.ts";
 import { callback, duration, flag, type OptionTable, text, ttl } from "../core/contract/options.ts";
 import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
@@ -10,8 +5,7 @@ import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.t
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {
   /**
-   * How long in ms a lease is valid without renewal: 10 ms to 24 days. A dead holder blocks the lock for
-   * this long.
+   * How long in ms a lease is valid without renewal: 10 ms to 24 days. A dead holder blocks the lock for this long.
    *
    * @default {10000}
    */

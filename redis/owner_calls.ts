@@ -1,33 +1,27 @@
-/**
- * Calls under owner ids that their callers chose. Two owner values of one id on the server would take the
- * lock from one another, so of the calls of one `RedisLock` with the same lock and id only one may ask.
- * Others are rejected, except an attach, which ends that call. After its end the next one waits for its
- * clean-up.
- *
- * @module
- */
 import { LockError } from "../core/contract/errors.ts";
-import type { AskMode } from "./protocol/wire.ts";
-
-/** Makes a call wait for the earlier ones under the owner id that its caller chose. */
-export interface OwnerTurn {
-  /** Resolves when the earlier calls have their answers, and their clean-ups are over. */
-  readonly earlier: Promise<unknown> | undefined;
-  end(): void;
-}
+import type { Ask } from "./protocol/wire.ts";
 
 export interface OwnerCall {
-  readonly mode: AskMode;
+  readonly mode: Ask["mode"];
   /** Whether it still asks for the lock or waits for it. */
   readonly isWanted: boolean;
-  /** Set before the call begins, if its caller chose the owner id. */
-  ownerTurn: OwnerTurn | null;
+  /** Set before the call begins, if its caller chose the owner id: makes it wait for the earlier calls under that. */
+  ownerTurn: {
+    /** Resolves when the earlier calls have their answers, and their clean-ups are over. */
+    readonly earlier: Promise<unknown> | undefined;
+    end(): void;
+  } | null;
   /** Ends it in favour of a call that takes over what its owner id holds. */
   end(error: LockError): void;
   /** Resolves when each of its asks is answered or has failed, and its clean-up is over. */
   quiet(): Promise<void>;
 }
 
+/**
+ * Calls under owner ids that their callers chose. Two owner values of one id on the server would take the lock from
+ * one another, so of the calls of one `RedisLock` with the same lock and id only one may ask. Others are rejected,
+ * except an attach, which ends that call. After its end the next one waits for its clean-up.
+ */
 export class OwnerCalls {
   /**
    * By lock and id: the calls in their order, each until it has its answers and its clean-up is over, and what
@@ -44,8 +38,8 @@ export class OwnerCalls {
   }
 
   /**
-   * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. Throws if
-   * one of them asks. An attach ends it instead, but waits for another attach.
+   * Makes a call wait for the earlier ones of its lock and id. Throws if one of them asks. An attach ends that one
+   * instead, but waits for another attach.
    */
   begin(name: string, ownerId: string, call: OwnerCall): void {
     const key = keyOf(name, ownerId);
@@ -61,6 +55,7 @@ export class OwnerCalls {
     line.set(call, turn.resolve);
     const end = async () => {
       await call.quiet();
+      turn.resolve(); // it may have been aborted while it waited, and its budget times the wait
       line.delete(call);
       if (line.size === 0) this.#lines.delete(key);
       else for (const endWait of line.values()) return endWait();

@@ -1,6 +1,5 @@
 /**
- * The public class of the Redis strategy: checks the arguments of its calls before any I/O, steals, queries
- * and disposes. The life of a call that asks for a lock is in `acquisition.ts`.
+ * The public class of the Redis strategy. The life of a call that asks for a lock is in `acquisition.ts`.
  *
  * @module
  */
@@ -8,7 +7,6 @@ import { ANSWER_WITHIN_MS, unanswered } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
   modeOf,
-  readAttachableOptions,
   readAttachOptions,
   readMaxWaiters,
   readPrefix,
@@ -33,7 +31,7 @@ import type { LeaseRequest } from "../core/lease/grant.ts";
 import { Calls, isPlain } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import type { Traced } from "../core/lease/tracing.ts";
+import type { CallOptions } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import {
   checkName,
@@ -56,7 +54,7 @@ import {
 } from "./options.ts";
 import { canList, checkListable, listNames } from "./listing.ts";
 import { OwnerCalls } from "./owner_calls.ts";
-import { type AskMode, NO_LIMIT, type QueryAnswer } from "./protocol/wire.ts";
+import { type Ask, NO_LIMIT, type QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure, hideCommand } from "./protocol/failures.ts";
 import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./protocol/keys.ts";
@@ -79,21 +77,19 @@ const CLOSE_MS = 100;
 /**
  * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server, or on a cluster of them.
  *
- * A lock is a key that expires by its TTL. Lua scripts make acquire, renewal and release atomic, and
- * safe to be executed twice, late or not at all. An uncontended acquire is one round trip, and so is a
- * release. Waiters queue on the server, first in, first out: a release makes the next live waiter the
- * holder and notifies only that waiter. A lease counts from the moment its request was *sent*, minus an
- * allowance for clock drift, so it ends here before it expires on the server. A steal is the exception:
- * a victim on the same client, or one whose instance is subscribed to its inbox (it was granted the lock from
- * the queue, or made the owner id itself and has had to wait before), is notified at once. Any other victim believes in its lease
- * until its next renewal, for a third of its TTL (with `autoRenew: false`, until its deadline). The same
- * holds if another instance takes the lock over under its owner id.
+ * A lock is a key that expires by its TTL. Lua scripts make acquire, renewal and release atomic, and safe to be
+ * executed twice, late or not at all. An uncontended acquire is one round trip, and so is a release. Waiters queue on
+ * the server, first in, first out: a release makes the next live waiter the holder and notifies only that waiter. A
+ * lease counts from the moment its request was *sent*, minus an allowance for clock drift, so it ends here before it
+ * expires on the server. A steal is the exception: a victim on the same client, or one whose instance is subscribed
+ * to its inbox (it was granted the lock from the queue, or made the owner id itself and has had to wait before), is
+ * notified at once. Any other victim believes in its lease until its next renewal, for a third of its TTL (with
+ * `autoRenew: false`, until its deadline). The same holds if another instance takes the lock over under its owner id.
  *
- * Limits: a server that loses data (a restart without persistence, the failover to a replica that had
- * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server
- * clock in µs)`, lets the resource reject the earlier holder. The server skips a waiter that seems to be
- * dead (its process is frozen, its subscription broken). When that waiter asks again, it gets its old
- * place back.
+ * Limits: a server that loses data (a restart without persistence, the failover to a replica that had not received
+ * the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server clock in µs)`, lets the
+ * resource reject the earlier holder. The server skips a waiter that seems to be dead (its process is frozen, its
+ * subscription broken). When that waiter asks again, it gets its old place back.
  *
  * In Redis Cluster all keys of a lock are in one slot. No node knows whether a waiter is still
  * subscribed, so a dead waiter blocks the lock for up to three seconds when its turn comes.
@@ -133,7 +129,7 @@ export class RedisLock implements AttachableLock, ListableLock {
   readonly #ownNonce: OwnNonceOptions[typeof OWN_NONCE];
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
-  readonly #calls: Calls<AttachableAcquireOptions>;
+  readonly #calls: Calls;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
 
@@ -142,7 +138,6 @@ export class RedisLock implements AttachableLock, ListableLock {
    *
    * @param client The user's own Redis client in an adapter: `nodeRedis()`, `ioredis()`,
    * `denoRedis()`, or any other {@linkcode RedisClient}.
-   * @param options TTL, keys, label and time limits.
    * @throws {LockSetupError} If the client is not in an adapter.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
@@ -159,13 +154,13 @@ export class RedisLock implements AttachableLock, ListableLock {
     this.#ownNonce = (options as OwnNonceOptions)[OWN_NONCE];
     this.#lifetime = new Lifetime(read);
     const { unavailableAfterMs, ttlMs } = read;
-    const { warnings, ended } = this.#lifetime;
+    const { warn, ended } = this.#lifetime;
     const clock = this.#timer;
     const engine = new LeaseEngine("redis", clock, read.onRenewalLate);
     const { background } = engine;
-    const commands = new RedisCommands(client, { ...read, clock, background, warnings });
+    const commands = new RedisCommands(client, { ...read, clock, background, warn });
     const held = new HeldLeases(client);
-    const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
+    const waiters = new Waiters(commands, engine, held, warn, ttlMs);
     const classify = classifyFailure;
     const outage = {
       ...{ clock, service: "Redis", unavailableAfterMs, classify },
@@ -182,13 +177,13 @@ export class RedisLock implements AttachableLock, ListableLock {
       attach: async (name, options) => await this.#begin(name, options, "attach").run(),
       steal: this.#stealNow.bind(this),
     });
-    if (client.warning !== undefined) warnings.warn(client.warning);
+    if (client.warning !== undefined) warn(client.warning);
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     try { // not async: that would cost each call one more promise
-      const read = this.#read(name, options);
+      const read = this.#calls.read(name, options);
       return isPlain(read)
         ? this.#begin(name, read, "wait").run() as Promise<Lease>
         : this.#calls.acquire(name, read);
@@ -202,7 +197,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     name: string,
     options: AttachableAcquireOptions = {},
   ): Promise<Lease | null> {
-    return await this.#calls.tryAcquire(name, this.#read(name, options));
+    return await this.#calls.tryAcquire(name, this.#calls.read(name, options));
   }
 
   /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
@@ -216,8 +211,8 @@ export class RedisLock implements AttachableLock, ListableLock {
 
   #begin(
     name: string,
-    options: AttachableAcquireOptions & Traced,
-    mode: AskMode,
+    options: CallOptions,
+    mode: Ask["mode"],
     victimDigest = "",
     limitMs = Infinity,
   ): Acquisition {
@@ -255,13 +250,6 @@ export class RedisLock implements AttachableLock, ListableLock {
     return call;
   }
 
-  #read(name: string, options: AttachableAcquireOptions): AttachableAcquireOptions {
-    checkName(name);
-    const read = readAttachableOptions(options, this.capabilities);
-    this.#lifetime.throwIfEnded();
-    return read;
-  }
-
   #keys(name: string): LockKeys {
     if (this.#lastKeys?.name !== name) {
       this.#lastKeys = { name, keys: lockKeys(this.#options.keyPrefix, name) };
@@ -270,21 +258,16 @@ export class RedisLock implements AttachableLock, ListableLock {
   }
 
   async #steal(name: string, options: AttachableAcquireOptions): Promise<Lease> {
-    const read = this.#read(name, options); // `signal` is excluded
+    const read = this.#calls.read(name, options); // `signal` is excluded
     if (read.ownerId !== undefined) this.#ownerCalls.check(name, read.ownerId);
     return await this.#calls.steal(name, read);
   }
 
   /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
-  async #stealNow(name: string, options: AttachableAcquireOptions & Traced): Promise<Lease> {
-    const keys = this.#keys(name);
+  async #stealNow(name: string, options: CallOptions): Promise<Lease> {
     const signal = this.#lifetime.ended;
     for (let i = 0; i < MAX_STEALS; i++) {
-      const { digest } = await this.#ask(
-        new OutageBudget(this.#context.outage, name, signal),
-        keys,
-        0,
-      );
+      const { digest } = await this.#ask(name, 0);
       const call = digest === null
         ? this.#begin(name, options, "try")
         : this.#begin(name, options, "steal", digest);
@@ -305,8 +288,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     const maxWaiters = readMaxWaiters(options);
     checkName(name);
     this.#lifetime.throwIfEnded();
-    const budget = new OutageBudget(this.#context.outage, name, this.#lifetime.ended);
-    return snapshotOf(name, await this.#ask(budget, this.#keys(name), maxWaiters));
+    return snapshotOf(name, await this.#ask(name, maxWaiters));
   }
 
   /**
@@ -327,18 +309,12 @@ export class RedisLock implements AttachableLock, ListableLock {
     return listNames(commands, keyPrefix, prefix, newBudget);
   }
 
-  /** The same, at the end of a bounded wait. */
+  /** As `query()` without waiters, at the end of a bounded wait. */
   async #look(name: string): Promise<LockSnapshot> {
     this.#lifetime.throwIfEnded();
-    const budget = new OutageBudget(
-      this.#context.outage,
-      name,
-      this.#lifetime.ended,
-      ANSWER_WITHIN_MS,
-    );
     const startMs = this.#timer.now();
     try {
-      return snapshotOf(name, await this.#ask(budget, this.#keys(name), 0));
+      return snapshotOf(name, await this.#ask(name, 0, ANSWER_WITHIN_MS));
     } catch (error) {
       const isUnanswered = error instanceof LockError && error.cause instanceof NoAnswerError;
       const { commands } = this.#context;
@@ -347,8 +323,11 @@ export class RedisLock implements AttachableLock, ListableLock {
     }
   }
 
-  async #ask(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
-    const { signal } = budget;
+  /** Reads the lock. An outage may last for `limitMs` at most. */
+  async #ask(name: string, maxWaiters: number, limitMs = Infinity): Promise<QueryAnswer> {
+    const keys = this.#keys(name);
+    const signal = this.#lifetime.ended;
+    const budget = new OutageBudget(this.#context.outage, name, signal, limitMs);
     let withdraw = () => {};
     const request: LeaseRequest = {
       byMs: 0,
@@ -392,7 +371,7 @@ export class RedisLock implements AttachableLock, ListableLock {
     const stay = count === 1
       ? "1 of them stays held until its TTL is over"
       : `${count} of them stay held until their TTL is over`;
-    this.#lifetime.warnings.warn(
+    this.#lifetime.warn(
       `The Redis client was closed before its locks: ${stay}. ` +
         "Dispose the RedisLock first, then close the client",
     );
@@ -405,10 +384,7 @@ function isAdapter(client: RedisClient): boolean {
     typeof client.cluster === "boolean";
 }
 
-/**
- * The client's `connectionError` without its command, which may be the login: the error becomes a cause that logs
- * show.
- */
+/** The client's `connectionError` without its command, which may be the login: logs show the error as a cause. */
 function withoutCommands(client: RedisClient): Pick<RedisClient, "connectionError"> {
   return {
     get connectionError() {

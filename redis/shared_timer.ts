@@ -1,25 +1,16 @@
-/**
- * Many deadlines on one timer of the runtime: of calls, and the next one of `lease_schedule.ts` for all leases.
- *
- * @module
- */
 import type { Clock } from "../core/time/clock.ts";
 import { type Timed, TimeHeap } from "../core/time/time_heap.ts";
 
-interface Deadline extends Timed {
-  readonly callback: () => void;
-}
-
 /**
- * Most deadlines are cancelled before they are due, and arming a timer of the runtime for each would cost more
- * than the rest of an uncontended acquire. A timer without deadlines stays armed, but does not keep the process
- * alive. After `close()` each new deadline gets a timer of its own.
+ * Many deadlines on one timer of the runtime: most are cancelled before they are due, and arming a timer for each
+ * would cost more than the rest of an uncontended acquire. Without deadlines the timer stays armed, but does not keep
+ * the process alive. After `close()` each new deadline gets a timer of its own.
  */
 export class SharedTimer implements Clock {
   readonly now: () => number;
   readonly wall: () => number;
   readonly #clock: Clock;
-  readonly #deadlines = new TimeHeap<Deadline>();
+  readonly #deadlines = new TimeHeap<Timed & { readonly callback: () => void }>();
   #count = 0;
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;
@@ -34,7 +25,7 @@ export class SharedTimer implements Clock {
   schedule(callback: () => void, delayMs: number): () => void {
     if (this.#isClosed) return this.#clock.schedule(callback, delayMs);
     const atMs = this.now() + Math.max(0, delayMs);
-    const deadline: Deadline = { atMs, order: this.#count++, callback, index: -1 };
+    const deadline = { atMs, order: this.#count++, callback, index: -1 };
     this.#deadlines.add(deadline);
     if (deadline.atMs < this.#timerMs) this.#arm(deadline.atMs);
     else if (this.#deadlines.size === 1) this.#timer?.ref?.();
@@ -69,7 +60,7 @@ export class SharedTimer implements Clock {
     // Only those that are due now: a callback may set the next deadline for the same moment.
     const nowMs = this.now();
     const count = this.#count;
-    const isDue = ({ atMs, order }: Deadline) => atMs <= nowMs && order < count;
+    const isDue = ({ atMs, order }: Timed) => atMs <= nowMs && order < count;
     for (;;) {
       const { first } = this.#deadlines;
       if (first === undefined || !isDue(first)) break;

@@ -1,8 +1,3 @@
-/**
- * The locks of all `Redlock`s on one client: their leases, by the values that their keys hold.
- *
- * @module
- */
 import type { Lease } from "../core/contract/distributed_lock.ts";
 import { LeaseLostError, LockUnavailableError } from "../core/contract/errors.ts";
 import { acquireAll } from "../core/sets/acquire_all.ts";
@@ -15,33 +10,22 @@ import { RedisLock } from "../redis/redis_lock.ts";
 import { onAbort } from "./clocked_signal.ts";
 import type { RedlockClient } from "./settings.ts";
 
-/**
- * How long, in ms, a call waits for the answer to an extension or a release. Both go on in the background, while
- * the lock lasts.
- */
+/** How long, in ms, a call waits for an extension or a release; both go on in the background while the lock lasts. */
 const ANSWER_TIMEOUT_MS = 5_000;
 const ANSWER_STEPS = 10;
 /** How long, in ms, `quit()` waits for the releases of what is held. */
 const DISPOSE_TIMEOUT_MS = 500;
-/**
- * How long, in ms, a lock is kept at least by a request that only proves that it is held. Several that are taken
- * over one after the other are kept for longer.
- */
+/** How long, in ms, a mere proof that a lock is held keeps it, at least; longer if several locks are taken over. */
 const PROOF_TTL_MS = 1_000;
 const PROOF_TTL_PER_LOCK_MS = 50;
 
-/** The options that a call of redlock sets. */
-interface AcquireTerms {
-  readonly ttlMs: number;
-  readonly autoRenew: boolean;
-  readonly waitMs: number | undefined;
-}
-
 /** The leases of a lock. */
-export interface HeldSet {
+interface HeldSet {
   /** What the keys hold. */
   readonly value: string;
   readonly set: LeaseSet;
+  /** The name of one that is lost. */
+  readonly lost?: string;
 }
 
 /** What a lock of redlock says of itself. It may come from another process or object. */
@@ -59,20 +43,14 @@ export function clientLocks(client: RedlockClient): ClientLocks {
   return locks;
 }
 
-/**
- * What the `Redlock`s on one client share. A program may make one for each call, and has no way to end it but
- * with the client: so they share all that must be closed.
- */
+/** What the `Redlock`s on one client share: a program may make one per call, and can end it only with the client. */
 export class ClientLocks {
   readonly #client: RedlockClient;
   /** By the setting `handoff`; empty until they are needed, and again when the client has ended. */
   readonly #opened = new Map<boolean, RedisLock>();
   /** Each until it is lost or released, by what its keys hold. */
   readonly #held = new Map<string, LeaseSet>();
-  /**
-   * The nonces of the calls that begin, by owner id. Each call has one of its own: after a clean-up the server
-   * refuses its value.
-   */
+  /** The nonces of calls that acquire or take over, by owner id, one each: after a clean-up its value is refused. */
   readonly #nonces = new Map<string, string>();
 
   constructor(client: RedlockClient) {
@@ -86,7 +64,11 @@ export class ClientLocks {
   /** @throws As {@linkcode acquireAll}, or as a renewal. */
   async acquire(
     names: readonly string[],
-    terms: AcquireTerms,
+    terms: {
+      readonly ttlMs: number;
+      readonly autoRenew: boolean;
+      readonly waitMs: number | undefined;
+    },
     handoff: boolean,
   ): Promise<HeldSet> {
     const ownerId = crypto.randomUUID();
@@ -107,10 +89,7 @@ export class ClientLocks {
     }
   }
 
-  /**
-   * @returns The leases, under another value if they were taken over.
-   * @throws {LeaseLostError} If one of them is lost.
-   */
+  /** Resolves with the leases, under another value if they were taken over. Throws if one of them is lost. */
   async extend(lock: LockHandle, duration: number, handoff: boolean): Promise<HeldSet> {
     const isKnown = this.#held.has(lock.value);
     try {
@@ -173,23 +152,21 @@ export class ClientLocks {
   }
 
   /** Finds the leases of a lock, to release them. */
-  async #take(lock: LockHandle, handoff: boolean): Promise<{ set: LeaseSet; lost?: string }> {
-    const { value, ...found } = await this.#find(lock, undefined, handoff);
-    this.#held.delete(value);
+  async #take(lock: LockHandle, handoff: boolean): Promise<HeldSet> {
+    const found = await this.#find(lock, undefined, handoff);
+    this.#held.delete(found.value);
     return found;
   }
 
   /**
-   * The leases of a lock, and the name of one that is lost. One that another process or object has acquired is
-   * taken over by its value.
-   *
-   * @param duration What to extend it to afterwards; `undefined` to release it, if need be only in part.
+   * The leases of a lock, and the name of one that is lost. A lock of another process or object is taken over by its
+   * value. `duration` is what to extend it to afterwards; `undefined` to release it, if need be only in part.
    */
   async #find(
     { value, resources }: LockHandle,
     duration: number | undefined,
     handoff: boolean,
-  ): Promise<HeldSet & { lost?: string }> {
+  ): Promise<HeldSet> {
     const known = this.#held.get(value);
     if (known !== undefined) return { value, set: known };
     const ownerId = value.replace(/#[^#]*$/, "");

@@ -1,8 +1,3 @@
-/**
- * The signal of `using()`, which reads the clock.
- *
- * @module
- */
 import { LeaseLostError } from "../core/contract/errors.ts";
 import type { LeaseSet } from "../core/sets/lease_set.ts";
 
@@ -19,9 +14,9 @@ export function onAbort(signal: AbortSignal, listener: () => void): void {
 }
 
 /**
- * The signal of `using()`. Who reads its `aborted` reads the clock, too: after a freeze, a program asks before
- * any timer has run. What was answered with true stays so, also if a suspension has made the lease only
- * unproven. `end()` makes it the signal of a routine that has ended.
+ * Makes the signal of `using()`. Reading its `aborted` or `error` reads the clock: after a freeze, a program asks
+ * before any timer has run. Once `aborted` was true it stays so, even if a suspension has made the lease only
+ * unproven. After `end()` neither changes.
  */
 export function clockedSignal(set: LeaseSet): { signal: RedlockAbortSignal; end(): void } {
   const controller = new AbortController();

@@ -1,8 +1,3 @@
-/**
- * The errors of redlock, by its names.
- *
- * @module
- */
 import type { RedlockClient } from "./settings.ts";
 
 /** The outcome of an attempt on one server. */
@@ -26,7 +21,7 @@ export interface ExecutionResult {
 }
 
 /**
- * Somebody else holds one of the resources.
+ * Somebody else holds one of the resources, or the lock was lost before.
  *
  * @example Usage
  * ```ts
@@ -42,8 +37,8 @@ export class ResourceLockedError extends Error {
 }
 
 /**
- * The call has failed: a resource was locked until the end of the wait, the lock was lost before, or Redis
- * is out of reach. `votesAgainst` of its attempts says which, and `cause` is the error of this package.
+ * The call has failed: a resource was locked until the end of the wait, the lock was lost before, or Redis cannot be
+ * reached or used. `votesAgainst` of its attempts says which, and `cause` is the error of this package.
  *
  * @example Usage
  * ```ts
@@ -54,21 +49,12 @@ export class ResourceLockedError extends Error {
  * ```
  */
 export class ExecutionError extends Error {
-  /**
-   * As many outcomes as redlock would have made attempts, all of them the same: there is one wait in a
-   * queue, and nothing is tried again.
-   */
+  /** As many outcomes as redlock would make attempts, all the same: there is one wait in a queue, and no retry. */
   readonly attempts: readonly Promise<ExecutionStats>[];
   /** The name of the class. */
   override readonly name = "ExecutionError";
 
-  /**
-   * Creates an error.
-   *
-   * @param message What could not be done.
-   * @param attempts The outcomes.
-   * @param options The options of `Error`.
-   */
+  /** Creates an error: what could not be done, the outcomes, and the options of `Error`. */
   constructor(
     message: string,
     attempts: readonly Promise<ExecutionStats>[],

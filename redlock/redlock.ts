@@ -1,8 +1,3 @@
-/**
- * `Redlock`, with the calls of the package redlock in its versions 4 and 5, on one `RedisLock`.
- *
- * @module
- */
 import { EventEmitter } from "node:events";
 import { LeaseLostError, LockError, LockTimeoutError } from "../core/contract/errors.ts";
 import { ttl } from "../core/contract/options.ts";
@@ -12,7 +7,7 @@ import { clockedSignal, type RedlockAbortSignal } from "./clocked_signal.ts";
 import { ExecutionError, type ExecutionStats, ResourceLockedError } from "./errors.ts";
 import type { ExecutionResult } from "./errors.ts";
 import { attemptsOf, databaseOf, onlyClient, readSettings, waitMsOf } from "./settings.ts";
-import type { ReadSettings, RedlockClient, RedlockSettings } from "./settings.ts";
+import type { RedlockClient, RedlockSettings } from "./settings.ts";
 
 const NO_QUORUM = "The operation was unable to achieve a quorum during its retry window.";
 
@@ -73,16 +68,15 @@ export class Lock {
   /**
    * Releases the lock.
    *
-   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   * @throws {ExecutionError} If it was lost before, or Redis cannot be reached or used.
    */
   release(): Promise<ExecutionResult> {
     return this.redlock.release(this);
   }
 
   /**
-   * The same, as version 4 calls it.
+   * `release()`, as version 4 calls it.
    *
-   * @param callback Not supported.
    * @throws {ExecutionError} As `release()`.
    * @throws {TypeError} If there is a callback.
    */
@@ -94,9 +88,8 @@ export class Lock {
    * Extends the lock to `duration` ms from now, if that is later than its end. This object is over then.
    *
    * @param duration The time to live in ms.
-   * @param callback Not supported.
    * @returns The lock to go on with.
-   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   * @throws {ExecutionError} If it was lost before, or Redis cannot be reached or used.
    * @throws {TypeError} If there is a callback.
    */
   extend(duration: number, callback?: undefined): Promise<Lock> {
@@ -105,13 +98,12 @@ export class Lock {
 }
 
 /**
- * The class of the package redlock, for programs that are written for it: acquires, extends and releases
- * locks on one Redis server or cluster, on the same keys, so that old and new processes exclude each other.
+ * The class of the package redlock, for programs that are written for it: acquires, extends and releases locks on one
+ * Redis server or cluster, on the same keys, so that old and new processes exclude each other.
  *
- * It waits in a queue instead of polling, first come, first served; a lost reply leaves no lock behind; the
- * signal of `using()` aborts before the lock ends. Several resources are acquired in the order of their
- * names, whatever the order of the list. Emits `error` with each failure, which needs no listener, and
- * `clientError` if it is one of the client.
+ * It waits in a queue instead of polling, first come, first served; a lost reply leaves no lock behind; the signal of
+ * `using()` aborts before the lock ends. Several resources are acquired in the order of their names, not of the list.
+ * Emits `error` with each failure, which needs no listener, and `clientError` if it is one of the client.
  *
  * @example Usage
  * ```ts ignore
@@ -146,10 +138,8 @@ export class Redlock extends EventEmitter {
    * Makes a manager of locks.
    *
    * @param clients One client of ioredis.
-   * @param settings How long to wait.
-   * @param scripts Not supported.
-   * @throws {TypeError} If there are several clients, own scripts, a `keyPrefix`, or another `db` than the
-   * client's: all are refused with the reason.
+   * @throws {TypeError} If there is no client or more than one, or if there are own scripts, a `keyPrefix` setting,
+   * or a `db` other than the client's.
    * @throws {LockSetupError} If the client is not one of ioredis, or has a `keyPrefix`.
    */
   constructor(
@@ -184,7 +174,6 @@ export class Redlock extends EventEmitter {
   /**
    * Releases the locks that are still held on the client, then closes it.
    *
-   * @param callback Not supported.
    * @throws {TypeError} If there is a callback.
    */
   async quit(callback?: undefined): Promise<void> {
@@ -194,14 +183,12 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * Waits for the locks of all resources, and acquires them for `duration` ms. They are not extended
-   * automatically.
+   * Waits for the locks of all resources, and acquires them for `duration` ms. They are not extended automatically.
    *
    * @param resources The keys; also a single one, as in version 4.
    * @param duration The time to live in ms, up to 24 days.
-   * @param settings Settings of this call.
-   * @throws {ExecutionError} If somebody else has one of the locks until the end of the wait, or Redis is
-   * out of reach.
+   * @throws {ExecutionError} If somebody else has a lock until the end of the wait, or Redis cannot be reached or
+   * used.
    * @throws {TypeError|RangeError} If an argument is bad, or a callback.
    * @throws {Error} If the duration is not a whole number.
    */
@@ -214,12 +201,10 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * The same, as version 4 calls it.
+   * `acquire()`, as version 4 calls it.
    *
-   * @param resources The keys, or a single one.
    * @param duration The time to live in ms.
-   * @param settings Settings of this call.
-   * @throws {ExecutionError} As `acquire()`.
+   * @throws {ExecutionError|TypeError|RangeError|Error} As `acquire()`.
    */
   lock(
     resources: string | readonly string[],
@@ -230,14 +215,10 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * The same, as version 4 calls it with settings.
+   * `acquire()`, as version 4 calls it with settings.
    *
-   * @param resources The keys, or a single one.
    * @param duration The time to live in ms.
-   * @param settings Settings of this call.
-   * @param callback Not supported.
-   * @throws {ExecutionError} As `acquire()`.
-   * @throws {TypeError} As `acquire()`.
+   * @throws {ExecutionError|TypeError|RangeError|Error} As `acquire()`. A callback is a `TypeError`, too.
    */
   async lockWithOptions(
     resources: string | readonly string[],
@@ -250,14 +231,10 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * The same, by its other name in version 4.
+   * `acquire()`, by its other name in version 4.
    *
-   * @param resources The keys, or a single one.
    * @param duration The time to live in ms.
-   * @param settings Settings of this call.
-   * @param callback Not supported.
-   * @throws {ExecutionError} As `acquire()`.
-   * @throws {TypeError} As `acquire()`.
+   * @throws {ExecutionError|TypeError|RangeError|Error} As `acquire()`. A callback is a `TypeError`, too.
    */
   acquireWithOptions(
     resources: string | readonly string[],
@@ -271,7 +248,7 @@ export class Redlock extends EventEmitter {
   async #acquire(
     resources: string | readonly string[],
     duration: number,
-    settings: ReadSettings,
+    settings: Required<RedlockSettings>,
     autoRenew: boolean,
   ): Promise<{ lock: Lock; set: LeaseSet }> {
     checkDuration(duration);
@@ -288,12 +265,10 @@ export class Redlock extends EventEmitter {
   /**
    * Extends a lock to `duration` ms from now, if that is later than its end.
    *
-   * @param existing The lock.
    * @param duration The time to live in ms.
-   * @param settings Settings of this call.
    * @returns The lock to go on with. The given one is over.
    * @throws {ExecutionError} If a key was lost before (then none is kept for longer than 1 s and 50 ms for each
-   * key, unless it was already), or Redis is out of reach.
+   * key, unless it was already), or Redis cannot be reached or used.
    * @throws {TypeError|RangeError} If an argument is bad.
    * @throws {Error} If the duration is not a whole number.
    */
@@ -316,7 +291,7 @@ export class Redlock extends EventEmitter {
   /**
    * Releases a lock.
    *
-   * @throws {ExecutionError} If it was lost before, or Redis is out of reach.
+   * @throws {ExecutionError} If it was lost before, or Redis cannot be reached or used.
    */
   async release(lock: Lock, settings: RedlockSettings = {}): Promise<ExecutionResult> {
     const read = this.#settingsOf(settings);
@@ -331,10 +306,8 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * The same, as version 4 calls it.
+   * `release()`, as version 4 calls it.
    *
-   * @param lock The lock.
-   * @param callback Not supported.
    * @throws {ExecutionError} As `release()`.
    * @throws {TypeError} If there is a callback.
    */
@@ -346,11 +319,9 @@ export class Redlock extends EventEmitter {
   /**
    * Runs a routine under locks that are extended while it runs, and releases them.
    *
-   * @param resources The keys.
    * @param duration The time to live in ms.
    * @param settings Settings of this call, or the routine.
    * @param routine Gets a signal that aborts when a lock is lost; `signal.error` says why.
-   * @returns The result of the routine.
    * @throws {unknown} The error of the routine.
    * @throws {ExecutionError} If the locks are not acquired, or were lost before the routine has ended.
    * @throws {TypeError|RangeError} If an argument is bad.
@@ -395,7 +366,7 @@ export class Redlock extends EventEmitter {
     throw new TypeError("Cannot make a disposer of bluebird: use using(), which releases, too");
   }
 
-  #settingsOf(settings: RedlockSettings | null | undefined): ReadSettings {
+  #settingsOf(settings: RedlockSettings | null | undefined): Required<RedlockSettings> {
     refuseCallback(settings);
     return readSettings(settings ?? {}, this.settings);
   }
@@ -405,7 +376,7 @@ export class Redlock extends EventEmitter {
     value: string,
     set: LeaseSet,
     duration: number,
-    { driftFactor }: ReadSettings,
+    { driftFactor }: Required<RedlockSettings>,
   ): Lock {
     const driftMs = Math.round(driftFactor * duration) + 2;
     const endMs = Date.now() + Math.min(duration - driftMs, set.remainingMs);
@@ -422,7 +393,7 @@ export class Redlock extends EventEmitter {
   }
 
   /** The error of redlock for one of ours. Bad arguments stay as they are. */
-  #failure(error: unknown, names: readonly string[], settings: ReadSettings): unknown {
+  #failure(error: unknown, names: readonly string[], settings: Required<RedlockSettings>): unknown {
     const isClosed = error instanceof DOMException && error.name === "AbortError";
     if (!isClosed && !(error instanceof LockError)) return error;
     const isLocked = error instanceof LockTimeoutError ||

@@ -1,8 +1,3 @@
-/**
- * The settings of redlock, and what they mean here.
- *
- * @module
- */
 import { LockSetupError } from "../core/contract/errors.ts";
 import { MAX_DURATION_MS } from "../core/contract/options.ts";
 import type { IoredisClient, IoredisCluster } from "../redis/clients/ioredis.ts";
@@ -16,15 +11,13 @@ export type RedlockClient = (IoredisClient | IoredisCluster) & {
 /** The settings of a {@linkcode Redlock}, or of one call. A setting that is not a number is the default. */
 export interface RedlockSettings {
   /**
-   * By how much `expiration` is earlier than the TTL, as a part of it. The lease itself has an allowance of
-   * 1 %.
+   * By how much `expiration` is earlier than the TTL, as a part of it. The lease itself has an allowance of 1 %.
    *
    * @default {0.01}
    */
   readonly driftFactor?: number;
   /**
-   * How many retries redlock makes; -1 for no limit. Here a call waits in a queue, for `retryCount` times
-   * `retryDelay`.
+   * How many retries redlock makes; -1 for no limit. Here a call waits in a queue, for `retryCount` × `retryDelay`.
    *
    * @default {10}
    */
@@ -49,16 +42,13 @@ export interface RedlockSettings {
    */
   readonly automaticExtensionThreshold?: number;
   /**
-   * Whether a release makes the first waiter the holder. Set it once no process with redlock is left: they
-   * poll, and would starve.
+   * Whether a release makes the first waiter the holder. Set it once no process with redlock is left: they poll, and
+   * would starve. Only the setting of the `Redlock` counts, not that of a call.
    *
    * @default {false}
    */
   readonly handoff?: boolean;
 }
-
-/** All settings. */
-export type ReadSettings = Required<RedlockSettings>;
 
 const DEFAULTS = {
   driftFactor: 0.01,
@@ -76,15 +66,13 @@ const PREFIX_ADVICE =
   "redlock has no prefix of its own: pass a client without one, and write the prefix before each resource";
 
 /**
- * Fills in what is not a number, as redlock does. Other names are ignored, as there, but one that looks as if
- * it chose the keys.
- *
- * @throws {TypeError} If there is a `keyPrefix`.
+ * Fills in what is not a number, and ignores other names, as redlock does; but a `keyPrefix`, which looks as if it
+ * chose the keys, is a `TypeError`.
  */
 export function readSettings(
   settings: RedlockSettings,
-  defaults: Omit<ReadSettings, "handoff"> = DEFAULTS,
-): ReadSettings {
+  defaults: Omit<Required<RedlockSettings>, "handoff"> = DEFAULTS,
+): Required<RedlockSettings> {
   if ((settings as { keyPrefix?: unknown }).keyPrefix) {
     throw new TypeError(`Cannot use the setting 'keyPrefix': ${PREFIX_ADVICE}`);
   }
@@ -93,26 +81,23 @@ export function readSettings(
     const value = settings[name];
     read[name] = typeof value === "number" ? value : defaults[name];
   }
-  return read as ReadSettings;
+  return read as Required<RedlockSettings>;
 }
 
 /** How long, in ms, a call waits; `undefined` for no limit. */
-export function waitMsOf({ retryCount, retryDelay }: ReadSettings): number | undefined {
+export function waitMsOf(
+  { retryCount, retryDelay }: Required<RedlockSettings>,
+): number | undefined {
   if (retryCount === -1 || retryCount === Infinity) return undefined;
   return Math.min(Math.max(0, Math.round(retryCount * retryDelay)), MAX_DURATION_MS);
 }
 
 /** How many attempts redlock would have made. */
-export function attemptsOf({ retryCount }: ReadSettings): number {
+export function attemptsOf({ retryCount }: Required<RedlockSettings>): number {
   return retryCount < 0 ? 1 : Math.min(Math.floor(retryCount) + 1, MAX_ATTEMPTS);
 }
 
-/**
- * The client of a `Redlock`.
- *
- * @throws {TypeError} If there is none, or several.
- * @throws {LockSetupError} If it has a `keyPrefix`.
- */
+/** The client of a `Redlock`. Throws if there is none, if there are several, or if it has a `keyPrefix`. */
 export function onlyClient(clients: ReadonlySet<RedlockClient>): RedlockClient {
   const [client, ...others] = clients;
   if (client === undefined) {

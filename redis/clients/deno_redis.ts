@@ -6,18 +6,34 @@
 import { LockSetupError } from "../../core/contract/errors.ts";
 import { promiseTry } from "../../core/contract/promise_try.ts";
 import type { RedisClient } from "../client.ts";
+import { settledWithin, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { adapterOf } from "./internal/adapter.ts";
-import {
-  closeForGood,
-  CommandConnection,
-  type DenoRedisConnection,
-  type DenoRedisEvent,
-  type DenoRedisPipeline,
-  type DenoRedisSubscription,
-} from "./internal/deno_redis_connection.ts";
 
-export type { DenoRedisConnection, DenoRedisEvent, DenoRedisPipeline, DenoRedisSubscription };
+/** The members of a deno-redis connection that the adapter uses. */
+export interface DenoRedisConnection {
+  /** Starts a pipeline: its commands leave together. */
+  pipeline(): {
+    /** Adds a command. */
+    sendCommand(command: string, args: string[]): Promise<unknown>;
+    /** Sends the commands; resolves with their replies, errors among them. */
+    flush(): Promise<unknown[]>;
+  };
+  /** Subscribes to a channel; the connection serves nothing else from then on. */
+  subscribe(channel: string): Promise<{
+    /** The messages. */
+    receive(): AsyncIterableIterator<{ message: string }>;
+  }>;
+  /** Closes the connection; unanswered commands reject. */
+  close(): void;
+  /** Listens for events of the connection. Versions before 0.37 have none. */
+  addEventListener?(
+    event: "connect" | "ready" | "reconnecting" | "error" | "close" | "end",
+    listener: (event: { readonly detail?: unknown }) => void,
+  ): void;
+}
 
+/** How often in ms a connection is closed again whose client may open it again. */
+const CLOSE_AGAIN_MS = 100;
 /** Events after which the connection is another one. No version reports all of them. */
 const EVENTS = ["connect", "ready", "reconnecting", "close", "end"] as const;
 
@@ -40,7 +56,6 @@ interface Pending {
  * executed twice. Locks work with it, but cost the server a few commands more.
  *
  * @param connect Opens a connection. Called again after a connection was dropped.
- * @returns The client as the Redis strategy sees it.
  * @throws {LockSetupError} If `connect` is not a function, but a connection for example.
  *
  * @example Usage
@@ -194,12 +209,58 @@ function plain(error: Error): Error {
 
 /** Passes on messages until the connection has ended. */
 async function receive(
-  subscription: DenoRedisSubscription,
+  subscription: Awaited<ReturnType<DenoRedisConnection["subscribe"]>>,
   onMessage: (message: string) => void,
 ): Promise<void> {
   try {
     for await (const { message } of subscription.receive()) onMessage(message);
   } catch {
     // The inbox subscribes again.
+  }
+}
+
+/**
+ * Closes a connection. A client that is reconnecting ignores this, and opens the connection again, so it is closed
+ * again until `ended` settles, when the client has nothing left to do on it, and once more then.
+ */
+async function closeForGood(
+  connection: DenoRedisConnection,
+  ended: Promise<unknown>,
+): Promise<void> {
+  do connection.close(); while (!await settledWithin(SYSTEM_CLOCK, ended, CLOSE_AGAIN_MS));
+  connection.close();
+}
+
+/** A connection for commands. It is opened at once, and used until it is dropped. */
+class CommandConnection {
+  readonly #opened: Promise<DenoRedisConnection>;
+  readonly #rejecters = new Set<(error: unknown) => void>();
+  /** The last exchange. The client runs one at a time, so it ends after all others. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(opened: Promise<DenoRedisConnection>) {
+    this.#opened = opened;
+  }
+
+  /** Sends commands together. Resolves with their replies, errors among them. */
+  exchange(commands: readonly { command: string; args: string[] }[]): Promise<unknown[]> {
+    const replies = this.#opened.then((connection) => {
+      const pipeline = connection.pipeline();
+      for (const { command, args } of commands) pipeline.sendCommand(command, args);
+      return pipeline.flush();
+    });
+    return new Promise((resolve, reject) => {
+      this.#rejecters.add(reject);
+      this.#last = replies.then(resolve, reject).then(() => this.#rejecters.delete(reject));
+    });
+  }
+
+  /**
+   * Closes the connection and rejects its exchanges. The client may still execute their commands: it
+   * sends them again if it is reconnecting. Resolves when the connection is closed for good.
+   */
+  drop(error: unknown): Promise<void> {
+    for (const reject of this.#rejecters) reject(error);
+    return this.#opened.then((connection) => closeForGood(connection, this.#last), () => {});
   }
 }

@@ -16,13 +16,26 @@ export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string | symbol, listener: (error?: unknown) => void): unknown;
-  /** Makes another client with the same settings, except these. */
+  /** Makes another client with the same settings, except these: one that subscribes. */
   duplicate(options: {
     lazyConnect: boolean;
     keepAlive: number;
     retryStrategy: () => null;
     sentinelRetryStrategy: () => null;
-  }): IoredisSubscriber;
+  }): {
+    /** Connects. */
+    connect(): Promise<unknown>;
+    /** Subscribes to a channel. */
+    subscribe(channel: string): Promise<unknown>;
+    /** Listens for messages. */
+    on(event: "message", listener: (channel: string, message: string) => void): unknown;
+    /** Listens for events of the connection. */
+    on(event: "error" | "end", listener: (error?: unknown) => void): unknown;
+    /** Closes the connection. */
+    disconnect(): void;
+    /** The state of the connection. */
+    readonly status: string;
+  };
   /** The options that it was made with. */
   readonly options: {
     readonly keyPrefix?: string | undefined;
@@ -34,22 +47,6 @@ export interface IoredisClient {
   readonly status?: string;
   /** The socket, once there is one. */
   readonly stream?: Pick<Writable, "cork" | "uncork"> | undefined;
-}
-
-/** The members of a subscribing ioredis client that the adapter uses. */
-export interface IoredisSubscriber {
-  /** Connects. */
-  connect(): Promise<unknown>;
-  /** Subscribes to a channel. */
-  subscribe(channel: string): Promise<unknown>;
-  /** Listens for messages. */
-  on(event: "message", listener: (channel: string, message: string) => void): unknown;
-  /** Listens for events of the connection. */
-  on(event: "error" | "end", listener: (error?: unknown) => void): unknown;
-  /** Closes the connection. */
-  disconnect(): void;
-  /** The state of the connection. */
-  readonly status: string;
 }
 
 /** The members of an ioredis cluster client that the adapter uses. */
@@ -90,7 +87,6 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * `error` event. Its default settings are fine, even those that send commands again after a reconnect.
  *
  * @param client A client as `new Redis()` or `new Cluster()` makes it.
- * @returns The client as the Redis strategy sees it.
  * @throws {LockSetupError} If it is not such a client, or has a `keyPrefix`, which would change the keys
  * of some commands and not of others. Use the `keyPrefix` of `RedisLock` instead.
  *
@@ -172,10 +168,10 @@ function adaptClient(client: IoredisClient): RedisClient {
   const watch = new ConnectionWatch(() => client.status !== "end");
   watchClient(client, watch);
   if (client.options?.failoverDetector === true) reconnectAfterFailover(client, watch);
-  const writes = new GatheredWrites(client);
+  const gather = gatherWrites(client);
   return adapterOf(watch, {
     send(command, args) {
-      writes.gather();
+      gather();
       return client.call(command, ...args);
     },
     subscribe: (...args) => subscribe(client, ...args),
@@ -297,45 +293,34 @@ const MAX_BATCH = 16;
  * Gathers commands into batches, as one write to the socket costs more than all else that a client does for a
  * command. In each turn the first command leaves at once, so that a lone one is not delayed; then 2, 4, 8 and
  * 16 leave together, so that the server works on a batch while the client prepares the next one. With
- * one batch per turn each would wait for the other.
+ * one batch per turn each would wait for the other. Returns a function that puts the next command that the client
+ * writes into a batch.
  */
-class GatheredWrites {
-  readonly #client: Pick<IoredisClient, "stream">;
+function gatherWrites(client: IoredisClient): () => void {
   /** The stream that holds back the current batch. */
-  #corked: IoredisClient["stream"] = undefined;
+  let corked: IoredisClient["stream"];
   /** The size of the current batch; 0 before the first command of a turn. */
-  #size = 0;
+  let size = 0;
   /** How many commands may still join the current batch. */
-  #room = 0;
-
-  constructor(client: Pick<IoredisClient, "stream">) {
-    this.#client = client;
-  }
-
-  /** Puts the next command that the client writes into a batch. */
-  gather(): void {
-    if (this.#size === 0) {
-      this.#size = 1;
-      process.nextTick(this.#endTurn);
+  let room = 0;
+  /** All promises of the turn have run. */
+  const endTurn = () => {
+    corked?.uncork();
+    corked = undefined;
+    size = room = 0;
+  };
+  return () => {
+    if (size === 0) {
+      size = 1;
+      process.nextTick(endTurn);
       return;
     }
-    if (this.#room === 0) this.#startBatch();
-    this.#room--;
-  }
-
-  #startBatch(): void {
-    this.#corked?.uncork();
-    this.#size = Math.min(2 * this.#size, MAX_BATCH);
-    this.#room = this.#size;
-    this.#corked = this.#client.stream;
-    this.#corked?.cork();
-  }
-
-  /** All promises of the turn have run. */
-  readonly #endTurn = (): void => {
-    this.#corked?.uncork();
-    this.#corked = undefined;
-    this.#size = 0;
-    this.#room = 0;
+    if (room === 0) {
+      corked?.uncork();
+      size = room = Math.min(2 * size, MAX_BATCH);
+      corked = client.stream;
+      corked?.cork();
+    }
+    room--;
   };
 }

@@ -7,15 +7,10 @@ import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
 import { adapterOf } from "./internal/adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
-import {
-  type NodeRedisClient,
-  type NodeRedisSubscriber,
-  subscribe,
-  watchClient,
-} from "./internal/node_redis_client.ts";
+import { type NodeRedisClient, subscribe, watchClient } from "./internal/node_redis_client.ts";
 import { adaptSentinel, type NodeRedisSentinel } from "./internal/node_redis_sentinel.ts";
 
-export type { NodeRedisClient, NodeRedisSentinel, NodeRedisSubscriber };
+export type { NodeRedisClient, NodeRedisSentinel };
 
 /** The members of a node-redis cluster client that the adapter uses. */
 export interface NodeRedisCluster {
@@ -39,11 +34,8 @@ export interface NodeRedisCluster {
 /** Events after which the connection to a node is another one. */
 const CLUSTER_EVENTS = ["node-ready", "node-reconnecting", "node-disconnect", "node-error"];
 
-/** The clients that can be adapted. */
-type Adaptable = NodeRedisClient | NodeRedisSentinel | NodeRedisCluster;
-
 /** One adapter per client, so that its listeners are added once. */
-const adapters = new WeakMap<Adaptable, RedisClient>();
+const adapters = new WeakMap<object, RedisClient>();
 
 /**
  * Adapts a node-redis client (version 5 or later) for `RedisLock`. The client stays yours: connect it before
@@ -53,7 +45,6 @@ const adapters = new WeakMap<Adaptable, RedisClient>();
  * lost. One client serves any number of locks.
  *
  * @param client A connected client as `createClient()`, `createSentinel()` or `createCluster()` makes it.
- * @returns The client as the Redis strategy sees it.
  * @throws {LockSetupError} If it is not such a client, but one of `createClientPool()` or of version 4 for
  * example, or if it has a `keyPrefix`, which raw commands ignore. Use the `keyPrefix` of `RedisLock` instead.
  *
@@ -140,7 +131,7 @@ const NO_TIMEOUT = { timeout: undefined } as const;
 
 const ADVICE = "pass what createClient(), createSentinel() or createCluster() returns";
 
-function adapt(client: Adaptable): RedisClient {
+function adapt(client: Parameters<typeof nodeRedis>[0]): RedisClient {
   if ("masters" in client) return adaptCluster(client);
   if ("getMasterNode" in client && "_execute" in client) return adaptSentinel(client);
   if ("duplicate" in client && "isReady" in client) return adaptClient(client);

@@ -1,9 +1,3 @@
-/**
- * How many commands the client has at once, and in which order the others follow. The commands
- * themselves are in `commands.ts`.
- *
- * @module
- */
 import type { Cancel, Clock } from "../../core/time/clock.ts";
 import { type Timed, TimeHeap } from "../../core/time/time_heap.ts";
 import { type LeaseRequest, UNSENT } from "../../core/lease/grant.ts";
@@ -61,15 +55,14 @@ export class AskTurn implements Timed {
 }
 
 /**
- * Bounds the commands of one `RedisLock` that are sent and unanswered. Without a bound thousands of asks
- * would delay renewals and releases, reach the server after their time limit, and fill the queue of a
- * client that has no connection.
+ * Bounds the commands of one `RedisLock` that are sent and unanswered. Without a bound thousands of asks would delay
+ * renewals and releases, reach the server after their time limit, and fill the queue of an offline client.
  *
- * A command has a slot from {@linkcode CommandWindow.take} or its turn until
- * {@linkcode CommandWindow.free}. Commands that find no slot wait. Asks go last, but have an eighth of the
- * slots; renewals, those of the leases that end first, take turns with releases: no burst of one kind stops
- * another. An ask that waits fails when nothing was answered for `unavailableAfterMs`. Time in which the event
- * loop is blocked counts as one step at most: nothing is sent or read meanwhile.
+ * A command has a slot from {@linkcode CommandWindow.take} or its turn until {@linkcode CommandWindow.free}. Without
+ * a slot it waits. Asks go last, but have an eighth of the slots; renewals, those of the leases that end first, take
+ * turns with releases: no burst of one kind stops another. An ask that waits fails when nothing was answered for
+ * `unavailableAfterMs`. Time in which the event loop is blocked counts as one step at most: nothing is sent or read
+ * then.
  */
 export class CommandWindow {
   readonly #clock: Clock;
@@ -127,11 +120,7 @@ export class CommandWindow {
     if (wasFull) this.#letNextGo();
   }
 
-  /**
-   * Waits for a slot, ahead of asks.
-   *
-   * @param request Learns of its turn, and may decline it. Then this rejects.
-   */
+  /** Waits for a slot, ahead of asks. `request` learns of its turn, and may decline it: then this rejects. */
   urgentTurn(request?: LeaseRequest): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const atMs = request?.byMs ?? 0;

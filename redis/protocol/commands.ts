@@ -1,13 +1,6 @@
-/**
- * The scripts as typed commands on one client, within the window of unanswered commands, and the warnings
- * about the server's settings. When a command is sent is decided in `acquisition.ts`.
- *
- * @module
- */
 import type { Clock } from "../../core/time/clock.ts";
 import type { LeaseRequest, RenewAnswer } from "../../core/lease/grant.ts";
 import type { Background } from "../../core/lease/lifetime.ts";
-import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import {
   type Ask,
@@ -19,7 +12,6 @@ import {
   decodeRenew,
   decodeScan,
   isLate,
-  type LeaveAnswer,
   leaveArguments,
   type QueryAnswer,
   stealArguments,
@@ -43,7 +35,7 @@ export interface RedisCommandsOptions {
   readonly handoff: boolean;
   /** What disposal waits for: the rest of a search after a leave. */
   readonly background: Background;
-  readonly warnings: Warnings;
+  readonly warn: (message: string) => void;
 }
 
 /** What `PTTL` says of a key without a TTL. */
@@ -55,13 +47,7 @@ const MAX_DATA_KEYS = 100;
 /** A token as other libraries write it, redis-py without a TTL, too. */
 const FOREIGN_TOKEN = /^[0-9a-f-]{20,}$/i;
 
-/** What has a slot in a window: an ask, or a script that is wanted whatever happens. */
-interface Slot {
-  readonly window: CommandWindow;
-  readonly ask?: Ask;
-}
-
-/** Sends scripts, and learns the server's clock. Each run is one command, two after a NOSCRIPT. */
+/** Sends scripts within their window, and learns the server's clock. A run is one command, two after a NOSCRIPT. */
 export class RedisCommands {
   readonly client: RedisClient;
   readonly clocks: ServerClocks;
@@ -93,9 +79,8 @@ export class RedisCommands {
   }
 
   /**
-   * Sends an ask, or a steal. The caller has taken a slot in the window, and keeps it if the answer is "late".
-   *
-   * @param lastMomentMs The server time in ms after which the ask does nothing; 0 for no limit.
+   * Sends an ask, or a steal. The caller has taken a slot in the window, and keeps it if the answer is "late". After
+   * `lastMomentMs`, in ms of the server's clock, the ask does nothing; 0 for no limit.
    */
   ask(
     ask: Ask,
@@ -139,7 +124,7 @@ export class RedisCommands {
     tombstoneMs: number,
     keepsLock: boolean,
     request?: LeaseRequest,
-  ): Promise<LeaveAnswer> {
+  ): Promise<ReturnType<typeof decodeLeave>> {
     const args = leaveArguments(value, tombstoneMs, this.#options.handoff, keepsLock);
     return this.#send(
       LEAVE,
@@ -156,10 +141,7 @@ export class RedisCommands {
     );
   }
 
-  /**
-   * Sends a leave until the search for the next waiters is over. If that fails, the next ask of a waiter
-   * goes on with the search.
-   */
+  /** Sends a leave until the search for the next waiters is over. If it fails, a waiter's next ask continues it. */
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
       for (let i = 0; i < MAX_SEARCHES; i++) {
@@ -173,7 +155,7 @@ export class RedisCommands {
   }
 
   #warnOfPublish(): void {
-    this.#options.warnings.warn(
+    this.#options.warn(
       `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL`,
     );
   }
@@ -183,7 +165,6 @@ export class RedisCommands {
     return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery, undefined, request);
   }
 
-  /** Reads a part of the keys of a server that match a pattern. */
   async scan(
     { send }: Pick<RedisClient, "send">,
     cursor: string,
@@ -200,20 +181,16 @@ export class RedisCommands {
   }
 
   /**
-   * Sends a script, and frees its slot when it is answered. A script that has no slot yet takes one, or waits
-   * for it.
-   *
-   * @param decode Reads the reply.
-   * @param taken The slot that was taken. A script that the server does not know is not sent again with its
-   * source for an ask that is no longer wanted.
-   * @param request Learns of its turn.
+   * Sends a script, and frees its slot when it is answered; if none was `taken`, it first takes one, or waits for it.
+   * If the server does not know the script, its source is sent, but not for an ask that is no longer wanted. All
+   * other scripts are wanted whatever happens.
    */
   #send<T>(
     script: Script,
     keys: LockKeys,
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
-    taken?: Slot,
+    taken?: { readonly window: CommandWindow; readonly ask?: Ask },
     request?: LeaseRequest,
   ): Promise<T> {
     const { lock, queue, waiters, token } = keys;
@@ -237,29 +214,28 @@ export class RedisCommands {
     }
     return reply.then(onReply, (error) => {
       const isUnknown = refusalOf(error)?.code === "NOSCRIPT";
-      if (!isUnknown || slot.ask?.isWanted === false) throw this.#onFailure(error, slot);
-      return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(onReply);
+      if (!isUnknown || slot.ask?.isWanted === false) throw this.#onFailure(error, slot.window);
+      return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot.window).then(onReply);
     });
   }
 
-  /** Frees the slot if the command fails. */
   async #sendCommand(
     command: string,
     args: string[],
     key: string,
-    slot: Slot,
+    window: CommandWindow,
   ): Promise<unknown> {
     try {
       const replied = this.client.send(command, args, key);
       if (this.client.reset !== undefined) this.#resetUnless(replied);
       return await replied;
     } catch (error) {
-      throw this.#onFailure(error, slot);
+      throw this.#onFailure(error, window);
     }
   }
 
   /** Frees the slot. Returns the error without the command's arguments, or why the client is of no use. */
-  #onFailure(error: unknown, { window }: Slot): unknown {
+  #onFailure(error: unknown, window: CommandWindow): unknown {
     window.free(refusalOf(error) !== null);
     return failureOf(this.client, error);
   }
@@ -285,7 +261,7 @@ export class RedisCommands {
     this.#dataKeys.add(keys.lock);
     const what = "is a string without a TTL that no known lock library has written. Nobody gets " +
       "the lock before it is deleted: if it is data, use another 'keyPrefix'";
-    this.#options.warnings.warn(`The key of a lock, ${JSON.stringify(keys.lock)}, ${what}`);
+    this.#options.warn(`The key of a lock, ${JSON.stringify(keys.lock)}, ${what}`);
   }
 
   async #checkMemory(): Promise<void> {
@@ -293,10 +269,10 @@ export class RedisCommands {
     const window = this.windowOf("");
     if (!window.take()) await window.urgentTurn();
     try {
-      const info = await this.#sendCommand("INFO", ["memory"], "", { window });
+      const info = await this.#sendCommand("INFO", ["memory"], "", window);
       window.free(true);
       const warning = evictionWarning(String(info));
-      if (warning !== null) this.#options.warnings.warn(warning);
+      if (warning !== null) this.#options.warn(warning);
     } catch {
       // The user may lack the right to INFO. Locks work without this check.
     }

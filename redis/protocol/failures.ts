@@ -1,6 +1,5 @@
 /**
- * Classifies the error of a Redis command: did the server refuse, may a retry help, and the words for
- * it in an error message. Replies are in `wire.ts`.
+ * Classifies the error of a Redis command: did the server refuse, may a retry help, and the words for a message.
  *
  * @module
  */
@@ -74,11 +73,10 @@ const NETWORK_FAILURES = new Map([
 ]);
 
 /**
- * Why no command can be sent before somebody changes a certificate, a permission or the program: the part of a
- * code or of a text that tells it and may be shown, what has happened, and what to do. Codes and alert numbers
- * are those of OpenSSL in Node, the modes those of ioredis; the other texts come from Deno. The alerts of a
- * damaged record, of an error inside the server and of a cancelled handshake may pass, and so does a
- * certificate that is not valid yet.
+ * Why no command can be sent before somebody changes a certificate, a permission or the program: the part of a code
+ * or of a text that tells it and may be shown, what has happened, and what to do. Codes and alert numbers are those
+ * of OpenSSL in Node, the modes those of ioredis; the other texts come from Deno. The alerts of a damaged record, of
+ * an error inside the server and of a cancelled handshake may pass, and so does a certificate that is not valid yet.
  */
 const SETUP_FAILURES: readonly (readonly [RegExp, string, string])[] = [
   [
@@ -196,10 +194,7 @@ const NODE_OF_CLUSTER =
   "the server is a node of a cluster, and this client is not one of a cluster";
 const USE_CLUSTER = "Use createCluster(), new Cluster() or a URL with redis+cluster://";
 
-/**
- * The failure of a command of this client: why the client is of no use, if that is so, else the error. The
- * error loses its command.
- */
+/** The failure of a command: why the client is of no use, if that is so; else the error, without its command. */
 export function failureOf(
   { unusable, cluster }: Pick<RedisClient, "unusable" | "cluster">,
   error: unknown,
@@ -243,10 +238,7 @@ function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/**
- * Why a command failed that the server did not refuse. Made of our own words and a code: the text of an
- * error may hold a password.
- */
+/** Why a command failed without a refusal, in our own words and a code: the text of an error may hold a password. */
 function reasonOf(error: unknown): string {
   const errors = errorsIn(error, MAX_DEPTH);
   const code = errors.map(codeOf).find((code) => code !== undefined);

@@ -1,9 +1,6 @@
 /**
- * The keys of a lock, all in one Cluster slot, the owner values in them, and the channels of inboxes. Names
- * that two versions of the wire format must not share contain the version.
- *
- * An owner value is `ownerId#nonce`. Calls under one owner id have different nonces, so that an earlier lease of
- * the id is recognized.
+ * The keys of a lock, all in one Cluster slot, the owner values in them, and the channels of inboxes. Names that two
+ * versions of the wire format must not share contain the version.
  *
  * @module
  * @see {@link https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags}
@@ -109,8 +106,8 @@ export function makeNonce(): string {
 /**
  * The owner value of one call. Renewals and releases compare it, so that they never touch another lease.
  *
- * @param nonce The inbox of a call that has made its owner id: the nonce names the inbox that a thief
- * notifies. Left out for an id that the caller chose: each call has its own nonce.
+ * @param nonce The inbox of a call that has made its owner id: the nonce names the inbox that a thief notifies. Left
+ * out for an id that the caller chose: each call has its own, by which an earlier lease of the id is recognized.
  */
 export function ownerValue(ownerId: string, nonce: string = makeNonce()): string {
   return `${ownerId}#${nonce}`;

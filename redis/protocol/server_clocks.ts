@@ -1,8 +1,3 @@
-/**
- * How far the servers' clocks are from ours, as their answers tell, and what a granted claim is worth.
- *
- * @module
- */
 import type { Instant } from "../../core/time/clock.ts";
 import { slotOf } from "./keys.ts";
 
@@ -14,12 +9,11 @@ export interface AskSent extends Instant {
 }
 
 /**
- * The clock offset of one server, or of each slot of a cluster, whose nodes have clocks of their own.
- *
- * An answer bounds the offset from both sides: the server executed the request after it was sent and
- * before its answer was read. The largest lower bound of a connection is kept, since an answer that is
- * read late has a small one. It is dropped if it is above the upper bound of a later answer: then the
- * server's clock was set back, or the slot has moved to another node.
+ * The clock offset of one server, or of each slot of a cluster, whose nodes have clocks of their own. An answer
+ * bounds the offset from both sides: the server executed the request after it was sent and before its answer was
+ * read. The largest lower bound of a connection is kept, since an answer that is read late has a small one. It is
+ * dropped if it is above the upper bound of a later answer: then the server's clock was set back, or the slot has
+ * moved.
  */
 export class ServerClocks {
   readonly #offsets = new Map<number, { readonly offsetMs: number; readonly epoch: number }>();
@@ -61,19 +55,13 @@ export interface ClockMapping {
 }
 
 /**
- * The earliest moment, in monotonic ms, at which the server can have made a grant. Until the waiter has
- * confirmed it, the grant is a short claim. A claim that is counted from this moment ends here before it
- * ends on the server, so the waiter need not ask the server how much of it remains.
- *
- * The server executed the request of the mapping after it was sent, and made the grant
- * `grantedServerMs - mapping.serverMs` later, but before its message was received. 1 % of that
- * interval is subtracted, since the two clocks may run at different speeds. (If the grant was made
- * before that answer, the interval is negative, and nothing is subtracted.)
+ * The earliest moment, in monotonic ms, at which the server can have made a grant: when the ask of the mapping was
+ * sent, plus the server's time from its answer to the grant, less 1 % of that (if it is positive), as the two clocks
+ * may run at different speeds; at the latest when the message was received. A claim that is counted from then ends
+ * here before it ends on the server, so the waiter need not ask how much of it remains.
  *
  * @param mapping Of the last answer "queued" for this lock on this connection. Without one, the grant is not older
  * than the first ask of the waiter.
- * @param grantedServerMs When the grant was made, by the server's clock.
- * @param receivedMs When the message was received.
  */
 export function claimStartMs(
   mapping: ClockMapping | null,

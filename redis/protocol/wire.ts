@@ -1,6 +1,5 @@
 /**
- * What the scripts take and reply: the arguments in `ARGV`, and the decoders of the replies. The headers of the
- * scripts say the same. Errors are in `failures.ts`.
+ * What the scripts take and reply, as their headers say: the arguments in `ARGV`, and the decoders of the replies.
  *
  * @module
  */
@@ -10,7 +9,7 @@ import type { LockKeys } from "./keys.ts";
 
 /** How long in ms after it was sent the server executes an ask. A later copy of it does nothing. */
 export const ASK_LIFE_MS = 1_000;
-/** How long in ms a tombstone refuses earlier asks: no copy of them is executed later than that. */
+/** How long in ms a tombstone refuses earlier asks. An ask that has a last moment is not executed later than that. */
 export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
 /** Longest claim in ms: how long a grant from the queue lasts unless the waiter confirms it. */
 export const MAX_CLAIM_MS = 3_000;
@@ -30,14 +29,12 @@ export const FREE = "free";
 /** In a leave: a lock that the caller holds stays held. */
 export const KEEP = "keep";
 
-/** How a call asks for the lock: the modes of `ask.lua`, or by `steal.lua`. */
-export type AskMode = typeof MODE_WAIT | "try" | typeof MODE_ATTACH | "steal";
-
 export interface Ask {
   readonly keys: LockKeys;
   readonly value: string;
   readonly ttlMs: number;
-  readonly mode: AskMode;
+  /** How it asks for the lock: a mode of `ask.lua`, or by `steal.lua`. */
+  readonly mode: typeof MODE_WAIT | "try" | typeof MODE_ATTACH | "steal";
   /** How many may share the lock, {@linkcode NO_LIMIT} for any number; `null` for an exclusive lease. */
   readonly limit: number | null;
   /** Of a steal: the SHA-1 in hex of the owner value from which the lock is taken. */
@@ -67,13 +64,7 @@ export function stealArguments(
   return [value, String(ttlMs), String(notAfterMs), victimDigest];
 }
 
-/**
- * The arguments of `leave.lua`.
- *
- * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
- * @param handoff Whether the next waiter becomes the holder; otherwise it is notified to race.
- * @param keepsLock Whether a lock that the caller holds stays held.
- */
+/** The arguments of `leave.lua`. From now on asks of this value are refused for `tombstoneMs`; 0 for not at all. */
 export function leaveArguments(
   value: string,
   tombstoneMs: number,
@@ -143,7 +134,6 @@ export type AskAnswer =
   | {
     readonly state: "held";
     readonly serverMs: number;
-    /** How long in ms the holder's key still lives; negative if it has no TTL. */
     readonly leftMs: number;
     /** How many waiters are in the queue; 0 in the answer to any other ask than a try. */
     readonly waiters: number;
@@ -223,7 +213,7 @@ export function decodeRenew(reply: unknown): RenewAnswer {
   return { state: "lost", reason: reasonOf(reply) };
 }
 
-export interface LeaveAnswer {
+export function decodeLeave(reply: unknown): {
   readonly answer: ReleaseAnswer;
   /** False if the next waiter could not be notified: the user has no right to publish. */
   readonly isNotified: boolean;
@@ -231,9 +221,7 @@ export interface LeaveAnswer {
   readonly isSearching: boolean;
   /** Whether an earlier leave of the owner value, or a copy of this one, has written a tombstone. */
   readonly hasLeftBefore: boolean;
-}
-
-export function decodeLeave(reply: unknown): LeaveAnswer {
+} {
   const list = coded(reply);
   const answer: ReleaseAnswer = Number(list[0]) === DONE
     ? { state: "released" }

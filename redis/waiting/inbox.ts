@@ -1,12 +1,5 @@
-/**
- * The inbox: the channel on which one `RedisLock` receives its messages. It is opened when a call first
- * has to wait. Which waiter a message is for is not known here.
- *
- * @module
- */
 import { outside } from "../../core/lease/tracing.ts";
 import { type Clock, pause } from "../../core/time/clock.ts";
-import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import { INBOX_CHANNEL_PREFIX, makeNonce } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
@@ -27,7 +20,10 @@ export interface InboxListener {
   onInboxChange(): void;
 }
 
-/** The inbox of one `RedisLock`. Mute if the client cannot subscribe, or may not: then waiters poll. */
+/**
+ * The channel on which one `RedisLock` receives its messages, opened when a call first has to wait. It is mute if the
+ * client cannot subscribe, or may not: then waiters poll.
+ */
 export class Inbox {
   /** The id of its channel. Owner ids that the library makes have it as their nonce. */
   readonly nonce: string = makeNonce();
@@ -36,7 +32,7 @@ export class Inbox {
   isMute = false;
   readonly #client: RedisClient;
   readonly #clock: Clock;
-  readonly #warnings: Warnings;
+  readonly #warn: (message: string) => void;
   readonly #listener: InboxListener;
   readonly #closed = new AbortController();
   #running: Promise<void> | null = null;
@@ -46,10 +42,15 @@ export class Inbox {
   #nextTryMs = 0;
   #muteMs = MIN_MUTE_MS;
 
-  constructor(client: RedisClient, clock: Clock, warnings: Warnings, listener: InboxListener) {
+  constructor(
+    client: RedisClient,
+    clock: Clock,
+    warn: (message: string) => void,
+    listener: InboxListener,
+  ) {
     this.#client = client;
     this.#clock = clock;
-    this.#warnings = warnings;
+    this.#warn = warn;
     this.#listener = listener;
     if (client.subscribe === undefined) this.#becomeMute(Infinity);
   }
@@ -68,8 +69,8 @@ export class Inbox {
   }
 
   /**
-   * Opens the inbox in the background, unless it is open. Subscribes again and again until Redis refuses for
-   * good: then it is mute, and a later call tries again.
+   * Opens it in the background, unless it is open. Subscribes again and again until Redis refuses for good: then it
+   * is mute, and a later call tries again.
    */
   open(): void {
     if (this.#running === null && this.#clock.now() >= this.#nextTryMs) {
@@ -141,7 +142,7 @@ export class Inbox {
     this.#muteMs = Math.min(2 * this.#muteMs, MAX_MUTE_MS);
     this.#running = null;
     const advice = code === "NOPERM" ? ". Check the user's ACL" : "";
-    this.#warnings.warn(
+    this.#warn(
       `Redis refuses to subscribe to "${INBOX_CHANNEL_PREFIX}*", so waiters poll${advice}: ` +
         (error instanceof Error ? error.message : String(error)),
     );

@@ -1,11 +1,4 @@
-/**
- * All calls of one `RedisLock` that ask or wait, their common inbox, and a waiting room per lock: passes
- * each message to its waiter. How a waiter acts on a message is in `acquisition.ts`.
- *
- * @module
- */
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
-import type { Warnings } from "../../core/contract/warnings.ts";
 import type { HeldLeases } from "../held_leases.ts";
 import { MAX_CLAIM_MS, type Queued, TOMBSTONE_MS } from "../protocol/wire.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
@@ -16,6 +9,10 @@ import { unwatchAbort, watchAbort } from "../../core/time/abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import { type Waiter, WaitingRoom } from "./waiting_room.ts";
 
+/**
+ * All calls of one `RedisLock` that ask or wait, their common inbox, and a waiting room per lock: passes each message
+ * to its waiter. How a waiter acts on it is in `acquisition.ts`.
+ */
 export class Waiters implements InboxListener {
   /** The inbox that all asks of this instance name. */
   readonly inbox: Inbox;
@@ -32,10 +29,10 @@ export class Waiters implements InboxListener {
     commands: RedisCommands,
     engine: LeaseEngine,
     held: HeldLeases,
-    warnings: Warnings,
+    warn: (message: string) => void,
     ttlMs: number,
   ) {
-    this.inbox = new Inbox(commands.client, engine.clock, warnings, this);
+    this.inbox = new Inbox(commands.client, engine.clock, warn, this);
     this.#commands = commands;
     this.#engine = engine;
     this.#held = held;
@@ -48,10 +45,7 @@ export class Waiters implements InboxListener {
     if (signal !== undefined) watchAbort(signal, waiter);
   }
 
-  /**
-   * Forgets a waiter that has a lease, or has given up. From now on a grant for which there is no lease is
-   * released for the next waiter in the queue.
-   */
+  /** Forgets a waiter that has a lease, or gave up. A later grant without a lease is released for the next waiter. */
   remove(waiter: Waiter, signal?: AbortSignal): void {
     if (this.#waiters.get(waiter.value) === waiter) this.#waiters.delete(waiter.value);
     if (signal !== undefined) unwatchAbort(signal, waiter);
@@ -79,10 +73,7 @@ export class Waiters implements InboxListener {
     this.inbox.open();
   }
 
-  /**
-   * Compares the server's queue with the waiters here: grants whose messages were lost, and waiters that the
-   * server has lost, show as a difference.
-   */
+  /** The server's queue differs from the waiters here if grant messages were lost, or if it has lost waiters. */
   #compare(room: WaitingRoom, lockKey: string, { inboxWaiters, ownHolder }: Queued): void {
     if (ownHolder === null) return room.compare(inboxWaiters);
     const holder = this.#waiterOf(lockKey, ownHolder);
@@ -97,10 +88,7 @@ export class Waiters implements InboxListener {
     this.#rooms.get(lockKey)?.askNow();
   }
 
-  /**
-   * If the server knows fewer of the others that wait here, it has lost its queue: all of them ask, to be back
-   * before new callers.
-   */
+  /** If the server knows fewer others than wait here, its queue is lost: all ask, to be back before new callers. */
   onAnsweredGrant(waiter: Waiter, otherWaiters: number): void {
     const room = this.#rooms.get(waiter.keys.lock);
     room?.compare(otherWaiters + (room.waiters.has(waiter) ? 1 : 0));
@@ -115,10 +103,7 @@ export class Waiters implements InboxListener {
     return cluster ? null : this.#rooms.get(lock)?.clockMapping(epoch) ?? null;
   }
 
-  /**
-   * Makes the other queued calls for a lock ask, after one of them found that Redis is unavailable: each
-   * call fails by its own ask only.
-   */
+  /** After a call found Redis unavailable, the other queued ones for its lock ask: each fails by its own ask only. */
   reportOutage(waiter: Waiter): void {
     const room = this.#rooms.get(waiter.keys.lock);
     if (room?.waiters.has(waiter)) room.onOutage();

@@ -1,10 +1,3 @@
-/**
- * The waiters of one `RedisLock` that are queued for the same lock. One timer makes the foremost waiter
- * ask the server, on behalf of all of them. If the server does not know all of them, or is out of reach,
- * each of them asks, spread over a second.
- *
- * @module
- */
 import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import type { Clock } from "../../core/time/clock.ts";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
@@ -12,6 +5,7 @@ import type { LockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
 import type { Queued } from "../protocol/wire.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
+import type { Inbox } from "./inbox.ts";
 
 /** How often in ms a process asks at least. Each ask renews the 6 s for which its inbox counts as alive. */
 const HEARTBEAT_MS = 2_000;
@@ -32,7 +26,6 @@ export interface Waiter {
   readonly value: string;
   /** The ticket that the call's first answer gave it. It keeps the waiter's position in the queue. */
   readonly ticket: number;
-  /** The mode of the lease that it asks for. */
   readonly leaseMode: LockMode;
   onMessage(message: InboxMessage): void;
   onAskDue(): void;
@@ -42,30 +35,21 @@ export interface Waiter {
   onAborted(): void;
 }
 
-/** How an inbox learns of messages. */
-interface InboxState {
-  readonly listens: boolean;
-  readonly isMute: boolean;
-}
-
-/** What of the last answer decides when to ask again. A negative `leftMs` is unknown. */
-type LastAnswer = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
-
-/** The same for a waiter that is not first in line. */
-const BEHIND: LastAnswer = { position: Infinity, leftMs: -1, holderIsOurs: true };
-/** The same for a waiter that may have become the first in line. */
-const HEAD: LastAnswer = { position: 1, leftMs: -1, holderIsOurs: true };
+/** Stands for the last answer to a waiter that is not first in line. */
+const BEHIND = { position: Infinity, leftMs: -1, holderIsOurs: true };
+/** The same, if it may have become the first in line. */
+const HEAD = { position: 1, leftMs: -1, holderIsOurs: true };
 
 /**
- * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
+ * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock. Without
+ * messages it must ask within each claim. `random`, from 0 to 1, spreads processes that would ask at the same moment.
  *
- * @param mode Whether the process is subscribed to its inbox, and how long in ms a grant lasts unless the waiter
- * confirms it: without messages the process must ask within each claim.
- * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
+ * @param answer The last one. A negative `leftMs` is unknown.
  */
 export function nextAskDelayMs(
-  { position, leftMs, holderIsOurs }: LastAnswer,
-  { listens, isMute, claimMs }: InboxState & { readonly claimMs: number },
+  { position, leftMs, holderIsOurs }: Pick<Queued, "position" | "leftMs" | "holderIsOurs">,
+  { listens, isMute }: Pick<Inbox, "listens" | "isMute">,
+  claimMs: number,
   random: number,
 ): number {
   const isHead = position === 1;
@@ -79,9 +63,13 @@ export function nextAskDelayMs(
   return delayMs;
 }
 
+/**
+ * The waiters of one `RedisLock` for one lock. One timer makes the foremost waiter ask the server, on behalf of all.
+ * If the server does not know all of them, or is out of reach, each of them asks, spread over a second.
+ */
 export class WaitingRoom {
   readonly #clock: Clock;
-  readonly #inbox: InboxState;
+  readonly #inbox: Pick<Inbox, "listens" | "isMute">;
   readonly #claimMs: number;
   /** In the order of their tickets: the foremost one asks, for an ask of a later one may not admit it. */
   readonly waiters: LinkedSet<Waiter> = new LinkedSet();
@@ -95,7 +83,7 @@ export class WaitingRoom {
   #short: { readonly sinceMs: number; readonly cancelTimer: () => void } | null = null;
   #mapping: ClockMapping | null = null;
 
-  constructor(clock: Clock, inbox: InboxState, claimMs: number) {
+  constructor(clock: Clock, inbox: Pick<Inbox, "listens" | "isMute">, claimMs: number) {
     this.#clock = clock;
     this.#inbox = inbox;
     this.#claimMs = claimMs;
@@ -106,10 +94,7 @@ export class WaitingRoom {
     return this.#mapping?.sent.epoch === epoch ? this.#mapping : null;
   }
 
-  /**
-   * Adds a waiter, or keeps it, after each answer that it is in the server's queue. Returns whether it has asked
-   * on behalf of all waiters here.
-   */
+  /** Adds or keeps a waiter, after each answer that it is queued. Returns whether it has asked on behalf of all. */
   enqueue(waiter: Waiter, answer: Queued, mapping: ClockMapping): boolean {
     this.#mapping = mapping;
     const isRepeated = this.waiters.has(waiter);
@@ -194,10 +179,8 @@ export class WaitingRoom {
     this.#cancelRound = null;
   }
 
-  #askIn(answer: LastAnswer, random: number = Math.random()): void {
-    const { listens, isMute } = this.#inbox;
-    const mode = { listens, isMute, claimMs: this.#claimMs };
-    const delayMs = nextAskDelayMs(answer, mode, random);
+  #askIn(answer: Parameters<typeof nextAskDelayMs>[0], random: number = Math.random()): void {
+    const delayMs = nextAskDelayMs(answer, this.#inbox, this.#claimMs, random);
     const dueMs = this.#clock.now() + delayMs;
     if (dueMs >= this.#dueMs) return;
     this.#disarm();

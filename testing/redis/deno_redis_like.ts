@@ -5,11 +5,7 @@
  *
  * @module
  */
-import type {
-  DenoRedisConnection,
-  DenoRedisEvent,
-  DenoRedisSubscription,
-} from "../../redis/clients/deno_redis.ts";
+import type { DenoRedisConnection } from "../../redis/clients/deno_redis.ts";
 import { connectResp, type RespConnection } from "../servers/resp.ts";
 import { pause } from "../servers/wait.ts";
 
@@ -45,7 +41,7 @@ export async function connectLike(
         flush: () => connection.send(commands),
       };
     },
-    async subscribe(channel): Promise<DenoRedisSubscription> {
+    async subscribe(channel) {
       const [reply] = await connection.send([["SUBSCRIBE", channel]]);
       if (reply instanceof Error) throw reply;
       return { receive: () => connection.receive(channel) };
@@ -153,7 +149,7 @@ class LikeConnection {
     throw error;
   }
 
-  #tell(type: DenoRedisEvent, detail?: unknown): void {
+  #tell(type: string, detail?: unknown): void {
     this.events.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }

@@ -3,11 +3,7 @@
  * that were closed while it reconnected.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import {
-  denoRedis,
-  type DenoRedisConnection,
-  type DenoRedisEvent,
-} from "../../redis/clients/deno_redis.ts";
+import { denoRedis, type DenoRedisConnection } from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
@@ -320,7 +316,7 @@ function fakeConnection() {
     addEventListener: (event, listener) =>
       events.addEventListener(event, (told) => listener(told as CustomEvent)),
   };
-  const emit = (event: DenoRedisEvent, detail?: unknown) =>
+  const emit = (event: string, detail?: unknown) =>
     void events.dispatchEvent(new CustomEvent(event, { detail }));
   const tell = async (message: string | null) => {
     next.resolve(message);

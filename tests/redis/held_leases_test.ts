@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { RedisClient } from "../../redis/mod.ts";
 import type { LockMode } from "../../mod.ts";
-import { type Grantee, HeldLeases } from "../../redis/held_leases.ts";
+import { HeldLeases, type Holder } from "../../redis/held_leases.ts";
 import { openLease } from "../../testing/core/fake_service.ts";
 
 /** A lease that the leases of one client know, and a log of its ends. */
@@ -26,7 +26,7 @@ function granted(
   value: string,
   fencingToken: bigint,
   leaseMode: LockMode = "exclusive",
-): [Grantee, bigint] {
+): [Pick<Holder, "value" | "leaseMode">, bigint] {
   return [{ value, leaseMode }, fencingToken];
 }
 
@@ -40,7 +40,7 @@ Deno.test("HeldLeases ends an earlier lease when a later grant is known, whichev
   leases.onGrant("lock:n", ...granted("b", 6n));
   assertEquals([first.log, first.lease.isHeld], [["b"], false]);
   const third = add(leases, "c", 8n);
-  assertEquals(leases.hasLater("lock:n", ...granted("b", 6n)), true);
+  assertEquals(leases.hasLater("lock:n", "exclusive", 6n), true);
   leases.onGrant("lock:n", ...granted("b", 6n));
   leases.onGrant("lock:n", ...granted("c", 9n));
   assertEquals([third.log, third.lease.isHeld], [[], true]);
@@ -50,7 +50,7 @@ Deno.test("HeldLeases keeps a lease with a smaller token when the lease with the
   const leases = open();
   const { clock } = add(leases, "a", 5n);
   await clock.pass(3_000); // then the server has lost the tokens
-  assertEquals(leases.hasLater("lock:n", ...granted("b", 3n)), false);
+  assertEquals(leases.hasLater("lock:n", "exclusive", 3n), false);
   const next = add(leases, "b", 3n);
   assertEquals([next.log, next.lease.isHeld, leases.has("lock:n", "b")], [[], true, true]);
 });
@@ -119,8 +119,8 @@ Deno.test("HeldLeases keeps shared leases beside each other, until a later exclu
   leases.onGrant("lock:m", ...granted("x", 9n));
   leases.onGrant("lock:n", ...granted("x", 5n)); // an old grant
   assertEquals(readers.map(({ lease }) => lease.isHeld), [true, true, true]);
-  assertEquals(leases.hasLater("lock:n", ...granted("x", 5n)), true);
-  assertEquals(leases.hasLater("lock:n", ...granted("x", 5n, "shared")), false);
+  assertEquals(leases.hasLater("lock:n", "exclusive", 5n), true);
+  assertEquals(leases.hasLater("lock:n", "shared", 5n), false);
   leases.onStolen("lock:n", "c");
   leases.onGrant("lock:n", ...granted("x", 10n));
   assertEquals(readers.map(({ log }) => log), [["x"], ["x"], ["x"]]);
@@ -129,8 +129,8 @@ Deno.test("HeldLeases keeps shared leases beside each other, until a later exclu
 Deno.test("HeldLeases knows of a later exclusive lease for a shared grant, and leaves nothing behind", () => {
   const leases = open();
   add(leases, "w", 7n);
-  assertEquals(leases.hasLater("lock:n", ...granted("a", 5n, "shared")), true);
-  assertEquals(leases.hasLater("lock:n", ...granted("w", 7n)), false);
+  assertEquals(leases.hasLater("lock:n", "shared", 5n), true);
+  assertEquals(leases.hasLater("lock:n", "exclusive", 7n), false);
   for (const value of ["a", "b"]) add(leases, value, 8n, value, "shared");
   assertEquals(leases.count, 2, "they have replaced the exclusive one");
   leases.remove("lock:n", "a");

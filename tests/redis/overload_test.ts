@@ -7,7 +7,6 @@ import { instant } from "../../core/time/clock.ts";
 import type { LeaseActions } from "../../core/lease/grant.ts";
 import type { ManagedLease } from "../../core/lease/lease.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
-import { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../../redis/client.ts";
 import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
 import { RedisCommands } from "../../redis/protocol/commands.ts";
@@ -75,7 +74,7 @@ class Stage {
       unavailableAfterMs: 5_000,
       handoff: true,
       background: this.#engine.background,
-      warnings: new Warnings(() => {}),
+      warn: () => {},
     });
   }
 

@@ -4,7 +4,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Lease, LeaseLostError, LockError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
+import { type OwnerCall, OwnerCalls } from "../../redis/owner_calls.ts";
 import { KEEP } from "../../redis/protocol/wire.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { Gate, type SentScript } from "../../testing/redis/gated_client.ts";
@@ -391,3 +393,31 @@ for (
     await client.denyAll();
   });
 }
+
+Deno.test("OwnerCalls ends the wait of a call that is over, although an earlier call has no answer", async () => {
+  const calls = new OwnerCalls();
+  const begin = (quiet: Promise<void>): OwnerCall => {
+    const call: OwnerCall = {
+      mode: "wait",
+      isWanted: false, // it was aborted
+      ownerTurn: null,
+      end() {},
+      quiet: () => quiet,
+    };
+    calls.begin("n", ID, call);
+    return call;
+  };
+  const answer = Promise.withResolvers<void>();
+  const first = begin(answer.promise).ownerTurn!;
+  const second = begin(Promise.resolve()).ownerTurn!;
+  const third = begin(Promise.resolve()).ownerTurn!;
+  let mayAsk = false;
+  third.earlier!.then(() => mayAsk = true);
+  first.end();
+  second.end();
+  await within("its wait ends", second.earlier!);
+  await settle();
+  assertEquals([first.earlier, mayAsk], [undefined, false]);
+  answer.resolve();
+  await within("the next one may ask", third.earlier!);
+});

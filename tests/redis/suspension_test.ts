@@ -64,6 +64,37 @@ function stepWall(ms: number): Disposable {
   };
 }
 
+Deno.test("RedisLock resolves with a lease that is held, although the machine slept before the answer", async () => {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await startRedis());
+  const lock = await open(stack, server);
+  await (await lock.acquire("n")).release(); // it is connected
+  for (const ask of ["acquire", "tryAcquire"] as const) {
+    const acquiring = lock[ask]("n");
+    stack.use(stepWall(LONG_TTL_MS));
+    const lease = await acquiring;
+    lease!.throwIfLost();
+    await lease!.release();
+  }
+});
+
+Deno.test("RedisLock resolves with a lease that is held, although the machine slept before the grant message", async () => {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await startRedis());
+  const [holder, next] = [await open(stack, server), await open(stack, server)];
+  for (const sleptMs of [0, LONG_TTL_MS]) { // when the first wait is over, its instance listens to messages
+    const lease = await holder.acquire("n");
+    const queued = Promise.withResolvers<void>();
+    const acquiring = next.acquire("n", { onWait: () => queued.resolve() });
+    await queued.promise;
+    stack.use(stepWall(sleptMs));
+    await lease.release();
+    const granted = await acquiring;
+    granted.throwIfLost();
+    await granted.release();
+  }
+});
+
 Deno.test("runOnce() rejects when the machine has slept in its work, and another process has got the lock", async () => {
   await using stack = new AsyncDisposableStack();
   const server = stack.use(await startRedis());

@@ -428,7 +428,7 @@ Deno.test("without subscribers a cycle makes no object for the channels, and ask
   assertEquals([areCallsTraced(), areHoldsTraced()], [false, false]);
   const again = await countCycle(run, 200);
   assertEquals([again.calls, again.objects], [calls, objects]);
-  assertEquals(counted.objects, objects + 2); // a CallTrace and a HoldTrace
+  assertEquals(counted.objects, objects + 1); // a CallTrace
 });
 
 Deno.test("whether somebody listens is asked without an allocation", async () => {

@@ -1,21 +1,12 @@
-/**
- * The object that an adapter hands out.
- *
- * @module
- */
 import type { RedisClient } from "../../client.ts";
 
-type Connections = Pick<RedisClient, "epoch" | "connectionError" | "unusable">;
-
 /**
- * Makes an adapter, none of whose members needs its `this`: users trace one with `Object.create()`, and take
- * members out of it. A copy of it works, too, except that its `epoch` stands still.
- *
- * @param calls Must not need their `this` either.
+ * Makes an adapter, none of whose members needs its `this`, nor may those of `calls`: users trace one with
+ * `Object.create()`, and take members out of it. A copy of it works, too, except that its `epoch` stands still.
  */
 export function adapterOf(
-  connections: Connections,
-  calls: Omit<RedisClient, keyof Connections>,
+  connections: Pick<RedisClient, "epoch" | "connectionError" | "unusable">,
+  calls: Omit<RedisClient, keyof typeof connections>,
 ): RedisClient {
   return {
     ...calls,

@@ -1,22 +1,13 @@
-/**
- * The events of a client about its connections: how often they have changed, and why one is down. Which
- * events those are is up to each adapter.
- *
- * @module
- */
 import { errorMonitor } from "node:events";
 
-/**
- * The `error` event of a client, for a listener that only looks on: a client without another listener
- * still throws its errors, or prints them.
- */
+/** For a listener that only looks on: without another one, a client still throws its errors, or prints them. */
 export const ERROR_EVENT: string | symbol = errorMonitor;
 
 const NOT_CONNECTED =
   "the client is not connected. Connect it before the first call, close it after the locks, " +
   "and do not let it give up reconnecting";
 
-/** The connections of one client, in the words of `RedisClient`. */
+/** How often the connections of one client have changed, and why one is down, in the words of `RedisClient`. */
 export class ConnectionWatch {
   epoch = 0;
   /** The last error of each connection that is down, in the order in which they came. */

@@ -1,8 +1,3 @@
-/**
- * One connection of node-redis: its members, its events, and a subscription beside it.
- *
- * @module
- */
 import { abortable } from "../../../core/time/clock.ts";
 import { type ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
 
@@ -12,28 +7,25 @@ export interface NodeRedisClient {
   sendCommand(args: string[], options?: object): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string | symbol, listener: (error?: unknown) => void): unknown;
-  /** Makes another client with the same settings, except these. */
-  duplicate(options: { socket: object }): NodeRedisSubscriber;
+  /** Makes another client with the same settings, except these: one that subscribes. */
+  duplicate(options: { socket: object }): {
+    /** Connects. */
+    connect(): Promise<unknown>;
+    /** Subscribes to a channel, also after each reconnect. */
+    subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
+    /** Listens for events of the connection. */
+    on(event: string, listener: () => void): unknown;
+    /** Closes the connection at once. */
+    destroy(): void;
+    /** Whether it is connected, connecting or reconnecting. */
+    readonly isOpen: boolean;
+  };
   /** The options that it was made with. */
   readonly options?: { readonly socket?: object };
   /** Whether it is connected. */
   readonly isReady: boolean;
   /** Whether it is connected, connecting or reconnecting. */
   readonly isOpen?: boolean;
-}
-
-/** The members of a subscribing node-redis client that the adapter uses. */
-export interface NodeRedisSubscriber {
-  /** Connects. */
-  connect(): Promise<unknown>;
-  /** Subscribes to a channel, also after each reconnect. */
-  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
-  /** Listens for events of the connection. */
-  on(event: string, listener: () => void): unknown;
-  /** Closes the connection at once. */
-  destroy(): void;
-  /** Whether it is connected, connecting or reconnecting. */
-  readonly isOpen: boolean;
 }
 
 /** Events after which the connection is another one. */

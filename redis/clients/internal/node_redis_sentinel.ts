@@ -1,8 +1,3 @@
-/**
- * Adapter for a node-redis client that finds its primary by sentinels.
- *
- * @module
- */
 import type { RedisClient } from "../../client.ts";
 import { adapterOf } from "./adapter.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
@@ -99,11 +94,7 @@ class SentinelAdapter implements RedisClient {
     return this.#primary?.isReady === true && this.#sentinel.isOpen;
   }
 
-  /**
-   * Waits for the connection of the primary.
-   *
-   * @param refusal The error of a primary that refuses writes: the client then asks the sentinels.
-   */
+  /** Waits for the connection of the primary. After its `refusal` of a write the client asks the sentinels. */
   #find(refusal?: unknown): Promise<NodeRedisClient> {
     this.#finding ??= this.#ask(refusal).finally(() => this.#finding = null);
     return this.#finding;

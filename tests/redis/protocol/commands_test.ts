@@ -3,7 +3,6 @@
  */
 import { assertEquals } from "@std/assert";
 import { Background } from "../../../core/lease/lifetime.ts";
-import { Warnings } from "../../../core/contract/warnings.ts";
 import type { RedisClient } from "../../../redis/client.ts";
 import { MAX_UNANSWERED } from "../../../redis/protocol/command_window.ts";
 import { RedisCommands } from "../../../redis/protocol/commands.ts";
@@ -36,9 +35,8 @@ function open(nodeOf?: (slot: number) => string) {
     ...(nodeOf === undefined ? {} : { nodeOf }),
   };
   const limits = { commandTimeoutMs: NEVER_MS, unavailableAfterMs: NEVER_MS };
-  const warnings = new Warnings(() => {});
   const background = new Background();
-  const options = { ...limits, clock: new FakeClock(), handoff: true, background, warnings };
+  const options = { ...limits, clock: new FakeClock(), handoff: true, background, warn: () => {} };
   const commands = new RedisCommands(client, options);
   /** Queries of other locks take the slots, or wait for them. */
   const query = (count: number) => {
@@ -123,7 +121,7 @@ function openRaw(more: Pick<RedisClient, "reset"> = {}) {
   const clock = new FakeClock();
   const commands = new RedisCommands(client, {
     ...{ clock, commandTimeoutMs: 1_000, unavailableAfterMs: NEVER_MS, handoff: true },
-    ...{ background: new Background(), warnings: new Warnings((text) => void told.push(text)) },
+    ...{ background: new Background(), warn: (text) => void told.push(text) },
   });
   return { client, clock, commands, sent, replies, told };
 }

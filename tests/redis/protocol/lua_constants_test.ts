@@ -121,11 +121,8 @@ Deno.test("ONLY_IN_LUA lists only constants that Lua defines", () => {
 
 Deno.test("INBOX_LEASE_MS outlives two lost heartbeats", () => {
   const waiting = { position: Infinity, leftMs: -1, holderIsOurs: true };
-  const heartbeatMs = nextAskDelayMs(waiting, {
-    listens: true,
-    isMute: false,
-    claimMs: wire.MAX_CLAIM_MS,
-  }, 1);
+  const inbox = { listens: true, isMute: false };
+  const heartbeatMs = nextAskDelayMs(waiting, inbox, wire.MAX_CLAIM_MS, 1);
   const leaseMs = Number(luaConstants("redis/protocol/scripts").get("INBOX_LEASE_MS"));
   assert(3 * heartbeatMs <= leaseMs, `${heartbeatMs} ms, ${leaseMs} ms`);
 });

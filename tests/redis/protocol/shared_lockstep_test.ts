@@ -5,8 +5,8 @@ import { assert, assertEquals } from "@std/assert";
 import { ASK, LEAVE, RENEW, type Script, STEAL } from "../../../redis/protocol/scripts.ts";
 import { lockKeys, ownerValue } from "../../../redis/protocol/keys.ts";
 import {
+  type Ask,
   askArguments,
-  type AskMode,
   DONE,
   GRANTED,
   HELD,
@@ -65,7 +65,7 @@ async function open(server: RedisServer, random: () => number) {
     const replies = await connection.pipeline([["HSET", KEYS.waiters, ...alive], ...commands]);
     return replies.slice(1) as number[][];
   };
-  const ask = (id: number, limit: Limit, mode: AskMode): Call => {
+  const ask = (id: number, limit: Limit, mode: Ask["mode"]): Call => {
     const { inbox, ticket } = places.get(id)!;
     const sender = { id: inbox, isCountable: false };
     const terms = { value: valueOf(id), ttlMs: TTL_MS, mode, limit, inbox: sender, ticket };

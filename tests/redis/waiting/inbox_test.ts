@@ -1,6 +1,5 @@
 /** How an inbox subscribes: the port is one whose server never answers, time is that of the test. */
 import { assert, assertEquals } from "@std/assert";
-import { Warnings } from "../../../core/contract/warnings.ts";
 import type { RedisClient } from "../../../redis/client.ts";
 import { Inbox } from "../../../redis/waiting/inbox.ts";
 import { FakeClock, settle } from "../../../testing/core/fake_clock.ts";
@@ -29,7 +28,7 @@ function open(client: RedisClient) {
     onInboxMessage() {},
     onInboxChange: () => void changes.push([inbox.listens, inbox.isMute]),
   };
-  const inbox = new Inbox(client, clock, new Warnings(() => {}), listener);
+  const inbox = new Inbox(client, clock, () => {}, listener);
   inbox.open();
   return { clock, inbox, changes };
 }

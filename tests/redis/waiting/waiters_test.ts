@@ -1,6 +1,5 @@
 /** For whom messages are, and what the waiting calls of a lock have in common. */
 import { assertEquals } from "@std/assert";
-import { Warnings } from "../../../core/contract/warnings.ts";
 import { LeaseEngine } from "../../../core/lease/lease_engine.ts";
 import { HeldLeases } from "../../../redis/held_leases.ts";
 import { RedisCommands } from "../../../redis/protocol/commands.ts";
@@ -24,13 +23,13 @@ function open() {
   const clock = new FakeClock();
   const engine = new LeaseEngine("redis", clock);
   const { background } = engine;
-  const warnings = new Warnings(() => {});
+  const warn = () => {};
   const commands = new RedisCommands(client, {
-    ...{ clock, background, warnings, handoff: true },
+    ...{ clock, background, warn, handoff: true },
     ...{ commandTimeoutMs: 1_000, unavailableAfterMs: 5_000 },
   });
   const held = new HeldLeases(client);
-  const waiters = new Waiters(commands, engine, held, warnings, 10_000);
+  const waiters = new Waiters(commands, engine, held, warn, 10_000);
   /** What the waiters are told. */
   const log: string[] = [];
   const add = (name: string, value: string): Waiter => {
