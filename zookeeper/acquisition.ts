@@ -1,47 +1,60 @@
 /**
  * One call of `acquire()` or `tryAcquire()`, from top to bottom: how it gets a lock, holds it, and deletes its
- * znode. The queue of a lock is the children of the lock's znode, by sequence number.
+ * znode. The queue of a lock is the children of the lock's znode, by sequence number. A _try_ is a call that does
+ * not wait: a `tryAcquire()` without `waitMs`, or any call with 0.
  *
- * 1. **Enter**, at most 128 calls of an instance at a time: create our znode, an ephemeral sequential child,
- *    and list the children in the same tick, unless an `acquire` has other waiters of this instance ahead.
- * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it.
- *    Every znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
- * 3. **Wait**: else watch, by `getData`, the nearest blocker and our znode until one is deleted or the
- *    connection changes. If the blocker is gone and the others are few, read them; else list the children; go
- *    to 2. While other waiters of this instance are ahead, watch only our znode, unless they and ours
- *    are shared. A `tryAcquire` without `waitMs` waits only behind such calls, until the first is gone or 100 ms old.
- * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
- *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
- *    is greater than all earlier tokens and less than all later ones.
- * 5. **Lease**: an answered write proves the session for ⅔ of its timeout T as a rule, from when it was sent
- *    (see `session.ts`). If less than T/4 of the last proof is left, a heartbeat goes first, and after it
- *    our znode is read, unless its watch is set: it may have been deleted. Both are
- *    repeated until enough is proven, for T at most: then the call rejects.
- * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
- *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. The
- *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until
- *    their deadline, nothing arrives for T, or the server ends it or grants another timeout.
- * 7. **Release**, loss, or a call that ends without a lease or starts over: delete our znode again and again, in
- *    a later session if this one is over, until the server answers or says that this one has expired, or disposal
- *    is over. `release()` waits until the deadline at most; if the server refuses, it or `tryAcquire()` rejects.
+ * 1. **Enter**, at most 128 calls of an instance at a time: create our znode, an ephemeral sequential child, and, in
+ *    the same tick, list the children; but an `acquire` does not list while other acquires of this instance enter or
+ *    wait for the lock (a shared one with `onWait` does, behind few).
+ * 2. **First**: if no blocker is ahead of our znode, the lock is ours. No later znode can get ahead of it. Every
+ *    znode ahead is a blocker; if ours is shared, which its name shows, only exclusive ones are.
+ * 3. **Wait**: else watch, by `getData`, the nearest blocker and our znode until one of them or the connection
+ *    changes. If the blocker is gone, our watch is still set on the connection of the listing, and few other
+ *    blockers were ahead, read those; else list the children; go to 2. While other waiters of this instance are
+ *    ahead, watch only our znode, unless they and ours are shared; after them go on with what the instance knows, or
+ *    list. A try waits only if all its blockers are tries, of any instance: until the first of them has left (go to
+ *    2) or is 100 ms old. Else it ends without a lease.
+ * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing shows our
+ *    znode alone, the zxid of the last change to the children will do, and nothing is read: it is greater than all
+ *    earlier tokens and less than all later ones.
+ * 5. **Lease**: an answered write proves the session for ⅔ of its timeout T as a rule, from when it was sent (see
+ *    `session.ts`). If less time than T/4 is left of that, or the process was suspended since, a heartbeat goes
+ *    first, and after it our znode is read, unless its watch is set: it may have been deleted. Both are repeated
+ *    until enough is proven, for T at most: then the call rejects.
+ * 6. **Held**: one heartbeat for all leases is written every T/6, to a znode of the session, unless another write
+ *    was answered. A znode that was granted without a watch gets one after T/10, one that lost it with the next
+ *    connection. If another client deletes it (here nobody can steal a lock), the lease is lost as `"stolen"`. The
+ *    session is over, and all its leases are lost as `"session-expired"`, if no write is answered until their
+ *    deadline, nothing arrives or there is no connection for T, or the server ends or refuses it, or grants another
+ *    timeout. After a suspension of the process a lease is unproven until a later heartbeat is answered.
+ * 7. **Release**, loss, or a call that ends without a lease or starts over: delete our znode again and again, in a
+ *    later session if its own is over, until the server has deleted it, says that it is gone or that its session has
+ *    expired, or refuses for good, or disposal closes the session. `release()` waits until the deadline at most; if
+ *    the server refuses, it rejects, and so does a try.
  *
- * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
- * the next session if this one is over. A create without an answer may have been executed: after a write
- * on the new connection its znode is searched for by its UUID, and created again if it is not there.
+ * If our znode is deleted or the session ends during 1 to 5, or the create was surely not executed, and not refused,
+ * the call starts over with a new znode, in the next session if this one is over. A create without an answer may
+ * have been executed: after a write on the new connection its znode is searched for by its UUID, and created again
+ * if it is not there; a call that has ended deletes it. An outage ends the call when its requests have had no answer
+ * for `unavailableAfterMs`, or 1 s with `waitMs: 0`. A call that sleeps in 3 sends one once the connection is
+ * dropped: by the server, or since the session, which reads something each 0.3 T, has had no answer for
+ * `requestTimeoutMs`.
  *
- * Between calls of one instance a handoff is faster: the next waiter is told when the holder's delete is
- * sent, not when it is answered. Its own znode keeps all others out.
+ * Between calls of one instance a handoff is faster. A waiter that watches its own znode counts that of a holder
+ * which had none ahead as deleted as soon as the holder begins to delete it, if both znodes surely existed together:
+ * if nothing else is ahead, the lock is its own, and its own znode keeps all others out.
  *
- * Below this page: our znode in `recipe/own_znode.ts`, the wait in `recipe/waiter.ts`, what the calls of
- * an instance know together in `recipe/shared_queue.ts`, the proof of the session in
- * `session/session.ts`, the delete of unused locks in `idle_locks.ts`.
+ * Below this page: our znode in `recipe/own_znode.ts`, the wait in `recipe/waiter.ts`, what the calls of an instance
+ * know together in `recipe/shared_queue.ts`, the session and its proof in `session/`, lost replies and reconnects in
+ * `connection/`, the delete of unused locks in `idle_locks.ts`, disposal in `zookeeper_lock.ts`, the states of the
+ * lease, with `maxHoldMs`, in `core/lease/lease.ts`.
  *
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://github.com/apache/curator/blob/master/curator-recipes/src/main/java/org/apache/curator/framework/recipes/locks/LockInternals.java}
  */
 import { abortable, type Clock, pause } from "../core/time/clock.ts";
-import type { AcquireOptions, LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { LockMode, WaitInfo } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostReason } from "../core/contract/errors.ts";
 import { makeOwnerId } from "../core/contract/options.ts";
 import {
@@ -52,7 +65,7 @@ import {
 } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
-import type { Traced } from "../core/lease/tracing.ts";
+import type { CallOptions } from "../core/lease/tracing.ts";
 import { callSignal } from "../core/time/abort_watch.ts";
 import { OutageBudget, type OutageTerms, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode, ZooKeeperError } from "./connection/failures.ts";
@@ -81,13 +94,13 @@ export interface CallContext {
   readonly outage: OutageTerms;
 }
 
-export interface AcquisitionTerms extends Traced, Pick<AcquireOptions, "maxHoldMs" | "signal"> {
+export interface AcquisitionTerms
+  extends Pick<CallOptions, "call" | "maxHoldMs" | "onWait" | "signal"> {
   readonly name: string;
   readonly lockPath: string;
   readonly mode: LockMode;
   /** Whether it does not wait for a holder: a `tryAcquire()` without `waitMs`, or any call with `waitMs: 0`. */
   readonly isTry: boolean;
-  readonly onWait: ((info: WaitInfo) => void) | undefined;
   /** The data of our znode, and the beginning of the owner id. */
   readonly label: string;
   /** How long in ms an outage may last, unless the instance allows less. */
@@ -99,12 +112,12 @@ export class Acquisition implements LeaseActions, ChangeListener {
   readonly #context: CallContext;
   readonly #terms: AcquisitionTerms;
   readonly #clock: Clock;
-  /** Aborts with the caller's signal, and at disposal. */
+  /** Aborts with the caller's signal, at the end of `waitMs`, and at disposal. */
   readonly #signal: ReturnType<typeof callSignal>;
   readonly #budget: OutageBudget;
   /** Whether it has one of the 128 places of step 1. */
   #isAdmitted = false;
-  /** The last position that `onWait` got: 0 before the first one. A `tryAcquire` has none. */
+  /** The last position that `onWait` got: 0 before the first one. A try has none. */
   #lastPosition: number | undefined = 0;
   /** Our znode, once the lock is granted. */
   #heldZnode: OwnZnode | null = null;
@@ -314,7 +327,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     budget.signal.throwIfAborted();
     if (znode.watchState === "deleted") throw ownZnodeGone();
     this.#heldZnode = znode;
-    const lease = this.#lease = this.#context.engine.open({
+    const lease = this.#context.engine.open({
       name,
       ownerId: makeOwnerId(label),
       mode: znode.mode,
@@ -326,7 +339,9 @@ export class Acquisition implements LeaseActions, ChangeListener {
       watchEveryMs: session.heartbeatEveryMs,
       maxHoldMs,
       call,
-    }, this)!; // Not `null`: the session was proven recently, so the grant is not too late.
+    }, this);
+    if (lease === null) return await this.#openLease(znode); // the process was suspended in this very moment
+    this.#lease = lease;
     znode.listener = this;
     session.listen(this);
     if (znode.watchState !== "set") {

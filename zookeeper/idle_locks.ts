@@ -1,9 +1,8 @@
 /**
- * Deletes the znodes of locks that this instance has used and released. To delete a lock's znode at each
- * release would cost a write, and the next acquire would need another one to create it again. So it is
- * deleted once it was unused for a minute, at the next release of any lock, or else at disposal. A lock
- * that another client uses is safe: ZooKeeper refuses to delete a znode that has children. A delete that an
- * outage prevents is sent again when the lock was unused for another minute.
+ * Deletes the znodes of locks that this instance has used and released. A delete at each release would cost a write,
+ * and the next acquire another one. So a znode is deleted once its lock was unused for a minute, at the next release
+ * of any lock, or else at disposal. A lock that another client uses is safe: ZooKeeper refuses to delete a znode that
+ * has children. A delete that an outage prevents is sent again when the lock was unused for another minute.
  *
  * @module
  */
@@ -20,15 +19,12 @@ const MAX_DELETES = 100;
 
 /** The locks that an instance has used, and does not hold or wait for. */
 export class IdleLocks {
-  readonly #engine: Pick<LeaseEngine, "background" | "clock">;
-  readonly #sessions: Pick<Sessions, "current" | "isFailing">;
+  readonly #engine: LeaseEngine;
+  readonly #sessions: Sessions;
   /** When each lock was last released, in monotonic ms, by its path. The oldest release is first. */
   readonly #releasedMs = new Map<string, number>();
 
-  constructor(
-    engine: Pick<LeaseEngine, "background" | "clock">,
-    sessions: Pick<Sessions, "current" | "isFailing">,
-  ) {
+  constructor(engine: LeaseEngine, sessions: Sessions) {
     this.#engine = engine;
     this.#sessions = sessions;
   }
@@ -54,7 +50,6 @@ export class IdleLocks {
     await settledWithin(this.#engine.clock, this.#delete(all), timeoutMs);
   }
 
-  /** ZooKeeper refuses where other clients use the lock, which is ignored. */
   async #delete(paths: readonly string[]): Promise<void> {
     const { clock } = this.#engine;
     const session = this.#sessions.current();

@@ -18,7 +18,6 @@ export type {
   AcquireOptions,
   DistributedLock,
   Lease,
-  LeaseOptions,
   LockCapabilities,
   LockSnapshot,
   RenewalLate,
@@ -28,6 +27,5 @@ export type {
 export type { StrategyOptions } from "../core/lease/lifetime.ts";
 export { ZooKeeperLock } from "./zookeeper_lock.ts";
 export { type ZooKeeperLockOptions } from "./options.ts";
-export type { ConnectSource } from "./connection/servers.ts";
 export type { ZooKeeperTls } from "./connection/tls.ts";
 export type { ZooKeeperAuth } from "./connection/transport.ts";

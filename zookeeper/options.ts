@@ -1,9 +1,3 @@
-/**
- * The options of the ZooKeeper strategy: their defaults and their checks. The connect string is parsed in
- * `connection/servers.ts`, and the settings of TLS are checked in `connection/tls.ts`.
- *
- * @module
- */
 import type { RenewalLate } from "../core/contract/distributed_lock.ts";
 import {
   badValue,
@@ -14,12 +8,10 @@ import {
   type ReadOptions,
 } from "../core/contract/options.ts";
 import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
-import type { Warnings } from "../core/contract/warnings.ts";
-import { type ConnectSource, readServers } from "./connection/servers.ts";
+import { readServers } from "./connection/servers.ts";
 import { readTls, type ZooKeeperTls } from "./connection/tls.ts";
-import type { ZooKeeperAuth } from "./connection/transport.ts";
+import type { TransportOptions, ZooKeeperAuth } from "./connection/transport.ts";
 import { checkPath } from "./connection/znode_names.ts";
-import type { SessionSettings } from "./session/session.ts";
 
 /** Options of {@linkcode ZooKeeperLock}. */
 export interface ZooKeeperLockOptions extends StrategyOptions {
@@ -63,8 +55,7 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    */
   tls?: ZooKeeperTls | undefined;
   /**
-   * How long in ms an outage of ZooKeeper may last before a call rejects with a
-   * `LockUnavailableError`.
+   * How long in ms an outage of ZooKeeper may last before a call rejects with a `LockUnavailableError`.
    *
    * @default {5000}
    */
@@ -84,7 +75,6 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
-/** What the options must be, and their defaults. */
 export const ZOOKEEPER_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
   rootPath: { default: "/holdfast/locks", check: checkPath },
@@ -96,21 +86,15 @@ export const ZOOKEEPER_LOCK_OPTIONS = {
   onRenewalLate: callback(),
 } satisfies OptionTable<ZooKeeperLockOptions>;
 
-/**
- * The settings of an instance's sessions.
- *
- * @param source The servers, and optionally a chroot, which all paths begin with.
- * @throws {TypeError} If the servers or the settings of TLS have a wrong type.
- * @throws {RangeError} If they are wrong otherwise.
- */
+/** The root path, and the options of the connections. Throws as the constructor of `ZooKeeperLock` does. */
 export function readSettings(
-  source: ConnectSource,
+  source: unknown,
   { rootPath, sessionTimeoutMs, auth, tls, unavailableAfterMs, requestTimeoutMs }: ReadOptions<
     ZooKeeperLockOptions,
     typeof ZOOKEEPER_LOCK_OPTIONS
   >,
-  warnings: Warnings,
-): SessionSettings {
+  warn: (message: string) => void,
+): TransportOptions & { readonly rootPath: string } {
   const { listServers, chroot } = readServers(source);
   return {
     listServers,
@@ -118,7 +102,7 @@ export function readSettings(
     sessionTimeoutMs,
     auth: auth && readAuth(auth),
     tls: tls === undefined ? undefined : readTls(tls),
-    warnings,
+    warn,
     unavailableAfterMs,
     requestTimeoutMs,
   };
@@ -131,7 +115,7 @@ function checkObject(what: string, value: unknown): void {
   }
 }
 
-/** Reads credentials. The error messages do not show the values, which are secrets. */
+/** The error messages do not show the values, which are secrets. */
 function readAuth({ scheme, credentials }: ZooKeeperAuth): ZooKeeperAuth {
   const must = "an object with a 'scheme' and 'credentials', both strings that are not empty";
   if (typeof scheme !== "string" || typeof credentials !== "string") {

@@ -1,33 +1,16 @@
-/**
- * What `query()` reads of a lock's queue.
- *
- * @module
- */
 import { MAX_HOLDERS } from "../core/contract/call_options.ts";
-import type {
-  LockHolder,
-  LockMode,
-  LockSnapshot,
-  LockWaiter,
-} from "../core/contract/distributed_lock.ts";
+import type { LockHolder, LockMode, LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { nullIfMissing } from "./connection/failures.ts";
 import type { Znode } from "./connection/wire.ts";
-import {
-  countHolders,
-  isSharedName,
-  type QueueEntry,
-  sortedEntries,
-} from "./recipe/queue_order.ts";
+import { countHolders, isSharedName, sortedEntries } from "./recipe/queue_order.ts";
 import type { Session } from "./session/session.ts";
 
 /**
- * Two round trips, without creating a znode or setting a watch. Of a holder whose predecessors have been deleted
- * in between, only the mode is known.
- *
- * @param maxWaiters How many waiters to read. All are counted.
- * @returns The holders and the waiters. The label of an entry is the data of its znode. If another tool
- * has made the znode and its data is not a short text, the entry has no label.
+ * Reads a lock's queue for `query()` in two round trips, without creating a znode or setting a watch. All waiters are
+ * counted, but no more than `maxWaiters` are read. Of a holder whose predecessors have been deleted in between, only
+ * the mode is known. The label of an entry is the data of its znode; it has none if another tool has made the znode
+ * and its data is not a short text.
  */
 export async function readSnapshot(
   session: Session,
@@ -44,44 +27,30 @@ export async function readSnapshot(
       isWanted(i) ? session.get(`${lockPath}/${name}`).catch(nullIfMissing) : undefined
     ),
   );
-  // Those that were not read count as existing.
+  // One that has been deleted is `null`. Those that were not read count as existing.
   const entries = listed.map((entry, i) => ({ ...entry, znode: found[i] }))
     .filter(({ znode }) => znode !== null);
   const holderCount = countHolders(entries);
-  const holders = entries.slice(0, Math.min(holderCount, MAX_HOLDERS)).map(describedHolder);
-  const waiters = entries.slice(holderCount).flatMap(describedWaiter).slice(0, maxWaiters);
+  const holders = entries.slice(0, Math.min(holderCount, MAX_HOLDERS))
+    .map(({ name, znode }): LockHolder => {
+      const mode = modeOf(name);
+      return znode ? { mode, ...labelled(znode), fencingToken: znode.czxid } : { mode };
+    });
+  const waiters = entries.slice(holderCount)
+    .flatMap(({ name, znode }) => znode ? [{ mode: modeOf(name), ...labelled(znode) }] : [])
+    .slice(0, maxWaiters);
   return { name, holders, holderCount, waiters, waiterCount: entries.length - holderCount };
 }
 
-/** An entry whose znode is `null` if it has been deleted, and left out if it was not read. */
-interface ReadEntry extends QueueEntry {
-  readonly znode: Znode | null | undefined;
-}
-
-function describedHolder(entry: ReadEntry): LockHolder {
-  const mode = modeOf(entry);
-  if (!entry.znode) return { mode };
-  return { mode, ...labelled(entry.znode), fencingToken: entry.znode.czxid };
-}
-
-/** Returns nothing for an entry that was not read. */
-function describedWaiter(entry: ReadEntry): LockWaiter[] {
-  return entry.znode ? [{ mode: modeOf(entry), ...labelled(entry.znode) }] : [];
-}
-
-function modeOf({ name }: QueueEntry): LockMode {
+function modeOf(name: string): LockMode {
   return isSharedName(name) ? "shared" : "exclusive";
 }
 
 function labelled({ data }: Znode): { label?: string } {
-  const label = textOf(data);
-  return label === "" || label.length > MAX_LABEL_LENGTH ? {} : { label };
-}
-
-function textOf(data: Uint8Array): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(data);
+    const label = new TextDecoder("utf-8", { fatal: true }).decode(data);
+    return label === "" || label.length > MAX_LABEL_LENGTH ? {} : { label };
   } catch {
-    return "";
+    return {}; // it is no text
   }
 }

@@ -1,6 +1,5 @@
 /**
- * The public class: it checks arguments, composes the parts of an instance and disposes of them. How a
- * lock is acquired, held and released is in `acquisition.ts`.
+ * The public class. How a lock is acquired, held and released is in `acquisition.ts`.
  *
  * @module
  */
@@ -9,7 +8,6 @@ import { ANSWER_WITHIN_MS } from "../core/time/bounded_wait.ts";
 import {
   ACQUIRE_OPTIONS,
   modeOf,
-  readAcquireOptions,
   readMaxWaiters,
   readPrefix,
 } from "../core/contract/call_options.ts";
@@ -26,7 +24,7 @@ import type {
 import { Calls, isPlain } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import type { Traced } from "../core/lease/tracing.ts";
+import type { CallOptions } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { checkName, readTable } from "../core/contract/options.ts";
@@ -35,7 +33,6 @@ import { readSettings, ZOOKEEPER_LOCK_OPTIONS, type ZooKeeperLockOptions } from 
 import { loadClient } from "./connection/client_module.ts";
 import { OutageBudget } from "../core/time/outage_budget.ts";
 import { classifyFailure, nullIfMissing } from "./connection/failures.ts";
-import type { ConnectSource } from "./connection/servers.ts";
 import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
 import { lockNameOf, znodeName } from "./connection/znode_names.ts";
 import { IdleLocks } from "./idle_locks.ts";
@@ -49,23 +46,22 @@ const CLOSE_MS = 100;
 /**
  * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
  *
- * The holder and each waiter have an ephemeral sequential znode. The znode with the lowest number holds
- * the lock, and each waiter watches the znode directly before its own. Shared ones (`mode: "shared"`) hold it
- * together if they are the lowest, and watch the exclusive one before theirs. An acquire of a free lock takes
- * one round trip.
+ * The holder and each waiter have an ephemeral sequential znode. The znode with the lowest number holds the lock, and
+ * each waiter watches the znode directly before its own. Shared ones (`mode: "shared"`) hold it together if they are
+ * the lowest, and watch the exclusive one before theirs. An acquire of a free lock takes one round trip.
  *
- * The layout is Curator's, so this class and Curator's `InterProcessMutex` on `<rootPath>/<name>` exclude
- * each other. So do this class and kazoo's `Lock` with `extra_lock_patterns=["-lock-"]`.
+ * The layout is Curator's, so this class and Curator's `InterProcessMutex` on `<rootPath>/<name>` exclude each other.
+ * So do this class and kazoo's `Lock` with `extra_lock_patterns=["-lock-"]`.
  *
- * All leases of an instance belong to one session, which is opened on first use. While leases are held, a
- * heartbeat is written six times per session timeout, and each *answered write* proves the session: for two
- * thirds of the timeout as a rule, for less after an idle time. When the last proof is used up, all leases are
- * lost with the reason `"session-expired"`, and the next acquire opens a new session. `autoRenew` has no effect,
- * and `renew()` sends a heartbeat at once.
+ * All leases of an instance belong to one session, which is opened on first use. While leases are held, a heartbeat
+ * is written six times per session timeout, and each *answered write* proves the session: for two thirds of the
+ * timeout as a rule, for less after an idle time. When the last proof is used up, all leases are lost with the reason
+ * `"session-expired"`, and the next acquire opens a new session. `autoRenew` has no effect, and `renew()` sends a
+ * heartbeat at once.
  *
- * `tryAcquire` enters the queue for a moment. If only other `tryAcquire` calls are ahead of it, one of them
- * holds the lock or all of them are about to leave. So it waits for up to 100 ms before it returns
- * `null`. Attempts of Curator and kazoo without a wait look like waiters, so they make it return `null`.
+ * `tryAcquire` enters the queue for a moment. If only other `tryAcquire` calls are ahead of it, one of them holds the
+ * lock or all of them are about to leave. So it waits for up to 100 ms before it returns `null`. Attempts of Curator
+ * and kazoo without a wait look like waiters, so they make it return `null`.
  *
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
@@ -101,7 +97,7 @@ export class ZooKeeperLock implements ListableLock {
   readonly #rootPath: string;
   readonly #lifetime: Lifetime;
   readonly #context: CallContext;
-  readonly #calls: Calls<AcquireOptions>;
+  readonly #calls: Calls;
 
   /**
    * Creates a manager of locks. Nothing is sent: the first call connects.
@@ -114,7 +110,10 @@ export class ZooKeeperLock implements ListableLock {
    * @throws {TypeError} If an argument has a wrong type.
    * @throws {RangeError} If an argument is out of range.
    */
-  constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
+  constructor(
+    servers: string | (() => string | Promise<string>),
+    options: ZooKeeperLockOptions = {},
+  ) {
     const read = readTable("new ZooKeeperLock()", options, ZOOKEEPER_LOCK_OPTIONS);
     this.#lifetime = new Lifetime(read);
     const [lifetime, nesting] = [this.#lifetime, this.#nesting];
@@ -127,11 +126,11 @@ export class ZooKeeperLock implements ListableLock {
         return await this.#query(name, 0, ANSWER_WITHIN_MS);
       },
     });
-    const settings = readSettings(servers, read, this.#lifetime.warnings);
+    const { rootPath, ...settings } = readSettings(servers, read, this.#lifetime.warn);
     loadClient(); // a missing package is reported here, not at the first call
     const engine = new LeaseEngine("zookeeper", SYSTEM_CLOCK, read.onRenewalLate);
-    const sessions = new Sessions(engine, settings, openNodeZooKeeperClient);
-    this.#rootPath = settings.rootPath;
+    const sessions = new Sessions(engine, rootPath, settings, openNodeZooKeeperClient);
+    this.#rootPath = rootPath;
     this.#context = {
       engine,
       sessions,
@@ -160,7 +159,7 @@ export class ZooKeeperLock implements ListableLock {
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#check(name, options);
+    const read = this.#calls.read(name, options);
     // It is no try, so there is a lease.
     if (isPlain(read)) return (await this.#begin(name, read, false).acquire())!;
     return await this.#calls.acquire(name, read);
@@ -171,7 +170,7 @@ export class ZooKeeperLock implements ListableLock {
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    return await this.#calls.tryAcquire(name, this.#check(name, options));
+    return await this.#calls.tryAcquire(name, this.#calls.read(name, options));
   }
 
   /**
@@ -186,11 +185,10 @@ export class ZooKeeperLock implements ListableLock {
   }
 
   /**
-   * Lists the names of the locks that are held or were used lately, in one request: the children of
-   * `rootPath`. A name whose znode name is longer than 1,000 characters is listed as `%sha256-` and its hash.
-   * An answer of more than 16 MB is not read: it ends the connection, again and again for `unavailableAfterMs`. So
-   * where there are hundreds of thousands of names, use an instance without leases. See
-   * {@linkcode ListableLock.list}.
+   * Lists the names of the locks that are held or were used lately, in one request: the children of `rootPath`. A
+   * name whose znode name is longer than 1,000 characters is listed as `%sha256-` and its hash. An answer of more
+   * than 16 MB is not read: it ends the connection, again and again for `unavailableAfterMs`. So where there are
+   * hundreds of thousands of names, use an instance without leases. See {@linkcode ListableLock.list}.
    */
   list(options: ListOptions = {}): AsyncIterable<string> {
     const prefix = readPrefix(options);
@@ -229,7 +227,7 @@ export class ZooKeeperLock implements ListableLock {
   /** An outage may last for `withinMs` at most. */
   #begin(
     name: string,
-    options: AcquireOptions & Traced,
+    options: CallOptions,
     isTry: boolean,
     withinMs = Infinity,
   ): Acquisition {
@@ -274,12 +272,5 @@ export class ZooKeeperLock implements ListableLock {
 
   #pathOf(name: string): string {
     return `${this.#rootPath}/${znodeName(name)}`;
-  }
-
-  #check(name: string, options: AcquireOptions): AcquireOptions {
-    checkName(name);
-    const read = readAcquireOptions(options, this.capabilities);
-    this.#lifetime.throwIfEnded();
-    return read;
   }
 }

@@ -11,9 +11,9 @@ import { classifyFailure } from "../../zookeeper/connection/failures.ts";
 import { IdleLocks } from "../../zookeeper/idle_locks.ts";
 import { Sessions } from "../../zookeeper/session/sessions.ts";
 import { FakeClock } from "../core/fake_clock.ts";
-import { FakeTransport, type FakeTree, SETTINGS, settle } from "./fake_zookeeper.ts";
+import { FakeTransport, type FakeTree, ROOT_PATH, SETTINGS, settle } from "./fake_zookeeper.ts";
 
-const { rootPath: ROOT_PATH, unavailableAfterMs: UNAVAILABLE_AFTER_MS } = SETTINGS;
+const { unavailableAfterMs: UNAVAILABLE_AFTER_MS } = SETTINGS;
 
 /** How to call. */
 export interface FakeCallOptions {
@@ -91,7 +91,7 @@ export class FakeInstance {
 
   private constructor(tree: FakeTree) {
     const { clock, engine } = this;
-    const sessions = this.sessions = new Sessions(engine, SETTINGS, () => {
+    const sessions = this.sessions = new Sessions(engine, ROOT_PATH, SETTINGS, () => {
       const transport = this.transport = new FakeTransport(tree);
       transport.state = "connecting";
       if (this.isReachable) queueMicrotask(() => transport.become("connected"));

@@ -7,9 +7,10 @@
 import { Buffer } from "node:buffer";
 import { setImmediate } from "node:timers";
 import type { Instant } from "../../core/time/clock.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import type {
   TransportListener,
+  TransportOptions,
   TransportState,
   ZooKeeperTransport,
 } from "../../zookeeper/connection/transport.ts";
@@ -17,15 +18,16 @@ import type { Watcher } from "../../zookeeper/connection/watches.ts";
 import type { WatchEvent } from "../../zookeeper/connection/wire.ts";
 import { Watches } from "../../zookeeper/connection/watches.ts";
 import { Replies, type Request } from "../../zookeeper/connection/wire.ts";
-import type { SessionSettings } from "../../zookeeper/session/session.ts";
 import { reply, textsBody } from "./scripted_server.ts";
 
+/** The znode that all locks are below. */
+export const ROOT_PATH = "/locks";
+
 /** The settings of sessions that connect to nothing. */
-export const SETTINGS: SessionSettings = {
-  rootPath: "/locks",
+export const SETTINGS: TransportOptions = {
   listServers: () => Promise.resolve([]),
   tls: undefined,
-  warnings: { warn: () => {} },
+  warn: () => {},
   sessionTimeoutMs: 10_000,
   requestTimeoutMs: undefined,
   unavailableAfterMs: 5_000,
@@ -290,6 +292,6 @@ export class FakeTransport implements ZooKeeperTransport {
 }
 
 /** Makes the error of a request that failed. */
-export function refusal(code: ZooKeeperErrorCode): ZooKeeperError {
+export function refusal(code: ZooKeeperError["code"]): ZooKeeperError {
   return new ZooKeeperError(code, "made by a test");
 }

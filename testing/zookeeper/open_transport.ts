@@ -40,7 +40,7 @@ export async function openTransport(
   const transport = openNodeZooKeeperClient({
     listServers: () => Promise.resolve([{ host: "127.0.0.1", port }]),
     tls: undefined,
-    warnings: { warn: () => {} },
+    warn: () => {},
     sessionTimeoutMs: KEPT_SESSION_MS,
     auth: undefined,
     requestTimeoutMs: undefined,

@@ -12,7 +12,7 @@ import {
 } from "../../core/contract/errors.ts";
 import { instant } from "../../core/time/clock.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
-import type { ZooKeeperError, ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
+import type { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import { countListeners } from "../../testing/core/count_listeners.ts";
 import { collectRejections } from "../../testing/runtime/reports.ts";
 import { type FakeCall, FakeInstance } from "../../testing/zookeeper/fake_instance.ts";
@@ -307,7 +307,7 @@ Deno.test("Acquisition starts over if its znode is not listed", async () => {
   assertEquals(created, 2);
 });
 
-for (const code of ["CONNECTION_LOSS", "TIMEOUT"] as ZooKeeperErrorCode[]) {
+for (const code of ["CONNECTION_LOSS", "TIMEOUT"] as ZooKeeperError["code"][]) {
   Deno.test(`Acquisition finds the znode of an unanswered create (${code})`, async () => {
     const tree = newTree();
     const [a] = await open(tree, 1);
@@ -461,7 +461,7 @@ Deno.test("Acquisition reads its token if the queue has a child that is not an e
 Deno.test("Acquisition creates the heartbeat's znode before it grants a lease, and rejects if it may not", async () => {
   const tree = newTree();
   const instance = await FakeInstance.open(tree, false);
-  let code: ZooKeeperErrorCode = "CONNECTION_LOSS";
+  let code: ZooKeeperError["code"] = "CONNECTION_LOSS";
   const heartbeats = () => instance.transport.log.filter((r) => r.startsWith("createEphemeral"));
   instance.transport.answers = (request) => {
     if (request.startsWith("createEphemeral")) throw refusal(code);
@@ -638,7 +638,7 @@ Deno.test("Acquisition of tryAcquire() rejects if the server refuses the delete,
   const tree = newTree();
   const [a, b] = await open(tree, 2);
   await a.call().lease;
-  const failing = (code: ZooKeeperErrorCode) => {
+  const failing = (code: ZooKeeperError["code"]) => {
     // Not executed.
     b.transport.deletesAfter = Promise.reject(refusal(code));
     b.transport.deletesAfter.catch(() => {});

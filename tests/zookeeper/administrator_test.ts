@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { LockUnavailableError } from "../../mod.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
@@ -212,4 +213,25 @@ Deno.test("ZooKeeperLock grants the lock to no waiter when another client writes
   holder.throwIfLost();
   assertEquals(await holder.release(), true);
   assertEquals(await (await lease).release(), true);
+});
+
+Deno.test("ZooKeeperLock: release() is false when the znode was deleted before the first delete could be sent", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath,
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: 200,
+  });
+  const lease = await locks.acquire("n");
+  await proxy.refuse(true);
+  proxy.cutAll();
+  await observing(server.connectString, async (observer) => {
+    const [holder] = await observer.children(`${rootPath}/n`);
+    await observer.remove(`${rootPath}/n/${holder}`);
+  });
+  await assertRejects(() => locks.query("n"), LockUnavailableError); // it knows that it is not connected
+  const released = lease.release();
+  await proxy.refuse(false);
+  assertEquals(await released, false);
 });

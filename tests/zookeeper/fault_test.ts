@@ -258,7 +258,7 @@ Deno.test("openNodeZooKeeperClient() forgets the error of a dead host when anoth
     listServers: () =>
       Promise.resolve([closedPort(), server.port].map((port) => ({ host: "127.0.0.1", port }))),
     tls: undefined,
-    warnings: { warn: () => {} },
+    warn: () => {},
     sessionTimeoutMs: KEPT_SESSION_MS,
     requestTimeoutMs: undefined,
     unavailableAfterMs: CONDITION_BOUND_MS,

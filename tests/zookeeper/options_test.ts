@@ -2,10 +2,9 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 import { readSettings, ZOOKEEPER_LOCK_OPTIONS } from "../../zookeeper/options.ts";
 import { readTable } from "../../core/contract/options.ts";
-import { Warnings } from "../../core/contract/warnings.ts";
 import { requestLimitMs } from "../../zookeeper/connection/requests.ts";
 
-const WARNINGS = new Warnings(() => {});
+const warn = () => {};
 const readOptions = (options: ZooKeeperLockOptions) =>
   readTable("new ZooKeeperLock()", options, ZOOKEEPER_LOCK_OPTIONS);
 
@@ -48,12 +47,12 @@ Deno.test("ZooKeeperLock does not show the credentials in an error about them", 
 });
 
 Deno.test("readSettings() puts the chroot before the root path, and derives the request timeout", () => {
-  const settings = readSettings("a:1/app", readOptions({}), WARNINGS);
+  const settings = readSettings("a:1/app", readOptions({}), warn);
   assertEquals([settings.rootPath, settings.sessionTimeoutMs], ["/app/holdfast/locks", 10_000]);
   assertEquals(requestLimitMs(settings, 4_000), 1_000);
   assertEquals(requestLimitMs(settings, 60_000), 2_500);
   const given = readOptions({ requestTimeoutMs: 77 });
-  assertEquals(requestLimitMs(readSettings("a", given, WARNINGS), 4_000), 77);
+  assertEquals(requestLimitMs(readSettings("a", given, warn), 4_000), 77);
 });
 
 Deno.test("ZooKeeperLock does not connect before its first call, and rejects calls after disposal", async () => {

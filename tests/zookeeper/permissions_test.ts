@@ -67,7 +67,7 @@ Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-
     const transport = openNodeZooKeeperClient({
       listServers: () => Promise.resolve([{ host: "localhost", port: ${server.port} }]),
       lookUp: () => Promise.resolve(["127.0.0.9", "127.0.0.1"]),
-      warnings: { warn: (message) => console.log(message) },
+      warn: (message) => console.log(message),
       sessionTimeoutMs: ${KEPT_SESSION_MS},
       unavailableAfterMs: ${CONDITION_BOUND_MS},
     });

@@ -20,11 +20,7 @@ import {
 import { zooKeeperEnsembleSkip } from "../../testing/servers/zookeeper_ensemble.ts";
 import { secure, startTlsScene, type TlsScene } from "../../testing/zookeeper/tls_scene.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
-import {
-  type ConnectSource,
-  ZooKeeperLock,
-  type ZooKeeperLockOptions,
-} from "../../zookeeper/mod.ts";
+import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 
 const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;
@@ -49,7 +45,7 @@ function check(name: string, test: () => Promise<void>): void {
 
 /** Checks that each kind of call rejects with a `LockSetupError` that has this code; returns its message. */
 async function setupError(
-  servers: ConnectSource,
+  servers: string,
   options: ZooKeeperLockOptions,
   code: RegExp,
 ): Promise<string> {
@@ -72,7 +68,7 @@ async function setupError(
 }
 
 /** Checks that a call rejects with a `LockUnavailableError` when its time is over. */
-async function outage(servers: ConnectSource, options: ZooKeeperLockOptions): Promise<string> {
+async function outage(servers: string, options: ZooKeeperLockOptions): Promise<string> {
   await using locks = new ZooKeeperLock(servers, {
     unavailableAfterMs: scaled(800),
     ...options,

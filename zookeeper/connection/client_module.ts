@@ -1,7 +1,6 @@
 // deno-lint-ignore-file no-import-prefix -- a bare name would fail when this is imported by URL
 /**
- * Loads the client package on Deno. In the npm package, `client_module_npm.ts` takes the place of this
- * module.
+ * Loads the client package on Deno. In the npm package, `client_module_npm.ts` takes its place.
  *
  * @module
  */

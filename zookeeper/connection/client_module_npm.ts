@@ -12,11 +12,7 @@ const VERSION = "1.1.3";
 const NAME = "node-zookeeper-client";
 const ADVICE = `install it with npm install ${NAME}@${VERSION}`;
 
-/**
- * Returns the client package.
- *
- * @throws {LockSetupError} If it is not installed, or in another version.
- */
+/** @throws {LockSetupError} If the package is not installed, or in another version. */
 export function loadClient(): unknown {
   const { version } = load<{ version: unknown }>(`${NAME}/package.json`);
   if (version === VERSION) return load(NAME);

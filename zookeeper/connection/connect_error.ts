@@ -1,9 +1,3 @@
-/**
- * Why no server could be connected to: what each attempt has shown, in words, and whether it can change
- * without somebody changing a setting, a permission or a certificate.
- *
- * @module
- */
 import { diagnoseAnswer, type Diagnosis } from "./other_server.ts";
 import type { ServerAddress } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
@@ -19,9 +13,8 @@ export interface FailedAttempt {
   /** The address of the server, if it has several. */
   readonly address?: string | undefined;
   /**
-   * How far it has come: `"resolve"` while the servers are listed, or the addresses of one are looked up;
-   * `"handshake"` is that of TLS; `"session"` when the client has asked the server for the session, and
-   * `"accepted"` when it has it.
+   * How far it has come: `"resolve"` while servers are listed, or addresses looked up; `"handshake"` is that of TLS;
+   * `"session"` when the client has asked for the session, and `"accepted"` when it has it.
    */
   readonly phase: "resolve" | "connect" | "handshake" | "session" | "accepted";
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
@@ -62,7 +55,8 @@ export class ConnectError extends Error {
   }
 }
 
-function placeOf({ server, address }: FailedAttempt): string {
+/** Where it was made: the server, and the address that was tried, if that is one of several. */
+export function placeOf({ server, address }: FailedAttempt): string {
   if (server === undefined) return "list of servers";
   const { host, port } = server;
   const place = `${host.includes(":") ? `[${host}]` : host}:${port}`;

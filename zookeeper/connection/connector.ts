@@ -1,15 +1,8 @@
-/**
- * The attempts to connect: one server after the other, each with time limits, and pauses between the
- * rounds. What is done with a socket is in `node_zookeeper_client.ts`.
- *
- * @module
- */
 import { connect, isIP, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
-import { ConnectError, type FailedAttempt } from "./connect_error.ts";
+import { connect as connectTls, type ConnectionOptions } from "node:tls";
+import { ConnectError, type FailedAttempt, placeOf } from "./connect_error.ts";
 import { askWho, diagnoseAnswer } from "./other_server.ts";
 import { ServerRotation, type Target } from "./servers.ts";
-import type { TlsSettings } from "./tls.ts";
 import type { TransportOptions } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
@@ -66,15 +59,12 @@ export class Connector {
     this.#round = this.#rotation.round();
   }
 
-  /**
-   * Why no server could be connected to since the last session was accepted: the last attempt at each
-   * server. `undefined` if unknown.
-   */
+  /** Why no server could be connected to since the last session was accepted: the last attempt at each server. */
   get error(): ConnectError | undefined {
     const { before, now } = this.#failed;
     const attempts = [
       ...now,
-      ...before.filter((old) => !now.some((each) => isSamePlace(each, old))),
+      ...before.filter((old) => !now.some((each) => placeOf(each) === placeOf(old))),
     ];
     return attempts.length === 0 ? undefined : new ConnectError(attempts);
   }
@@ -202,7 +192,7 @@ export class Connector {
   #warn(): void {
     for (const attempt of this.#failed.now) {
       const { isSetup, message } = new ConnectError([attempt]);
-      if (isSetup) this.#options.warnings.warn(`ZooKeeperLock cannot use a server: ${message}`);
+      if (isSetup) this.#options.warn(`ZooKeeperLock cannot use a server: ${message}`);
     }
   }
 }
@@ -228,7 +218,7 @@ class Attempt implements FailedAttempt {
   constructor(
     socket: Socket,
     { server, address }: Target,
-    tls: TlsSettings | undefined,
+    tls: ConnectionOptions | undefined,
     limitMs: number,
   ) {
     this.server = server;
@@ -285,16 +275,8 @@ class Attempt implements FailedAttempt {
   }
 }
 
-function isSamePlace(a: FailedAttempt, b: FailedAttempt): boolean {
-  return a.server?.host === b.server?.host && a.server?.port === b.server?.port &&
-    a.address === b.address;
-}
-
-/**
- * Returns a socket that is connecting. With TLS, it emits `"secureConnect"` when the handshake is done and
- * the server's certificate is accepted. No byte is sent before, except those of the handshake.
- */
-function openSocket({ server, address }: Target, tls: TlsSettings | undefined): Socket {
+/** Returns a connecting socket. With TLS, it sends only the handshake until the certificate is accepted. */
+function openSocket({ server, address }: Target, tls: ConnectionOptions | undefined): Socket {
   const place = { host: address ?? server.host, port: server.port };
   if (tls === undefined) return connect(place);
   // The certificate is for the host, whatever its address is. TLS sends no IP address as a name.

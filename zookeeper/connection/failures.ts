@@ -1,23 +1,6 @@
-/**
- * How a request to ZooKeeper can fail, and what each failure means for the call that sent it.
- *
- * @module
- */
 import type { Failure } from "../../core/time/outage_budget.ts";
 import { ConnectError } from "./connect_error.ts";
 import { ProtocolError } from "./wire.ts";
-
-/** What a failure means for the call that sent the request. */
-interface Meaning {
-  /** How the call goes on: the same request may succeed later, or the call starts over. Else it fails. */
-  readonly then?: "retry" | "restart";
-  /** Whether the server itself answered, which shows that it is alive. */
-  readonly isAnswer?: true;
-  /** Whether the request may have been executed, or may be executed later. */
-  readonly isAmbiguous?: true;
-  /** What is wrong, and what to check: the end of an error message. By default it shows the failure's own. */
-  readonly reason?: string;
-}
 
 const MEANINGS = {
   /** The znode, or the parent of a znode to be created, does not exist. */
@@ -69,20 +52,28 @@ const MEANINGS = {
     then: "restart",
     reason: "another client has deleted our znode (OWN_ZNODE_GONE)",
   },
-} satisfies Record<string, Meaning>;
-
-export type ZooKeeperErrorCode = keyof typeof MEANINGS;
+} satisfies Record<string, ZooKeeperError["meaning"]>;
 
 export class ZooKeeperError extends Error {
   override readonly name = "ZooKeeperError";
-  readonly code: ZooKeeperErrorCode;
-  readonly meaning: Meaning;
+  readonly code: keyof typeof MEANINGS;
+  /** What the failure means for the call that sent the request. */
+  readonly meaning: {
+    /** How the call goes on: the same request may succeed later, or the call starts over. Else it fails. */
+    readonly then?: "retry" | "restart";
+    /** Whether the server itself answered, which shows that it is alive. */
+    readonly isAnswer?: true;
+    /** Whether the request may have been executed, or may be executed later. */
+    readonly isAmbiguous?: true;
+    /** What is wrong, and what to check: the end of an error message. By default it shows the failure's own. */
+    readonly reason?: string;
+  };
 
   /**
    * @param message The code in words. Never holds credentials.
    * @param options Its `cause` is the socket's error if no connection could be made.
    */
-  constructor(code: ZooKeeperErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: ZooKeeperError["code"], message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
     this.meaning = MEANINGS[code];
@@ -93,7 +84,7 @@ export class ZooKeeperError extends Error {
  * The codes of
  * https://zookeeper.apache.org/doc/current/apidocs/zookeeper-server/org/apache/zookeeper/KeeperException.Code.html
  */
-const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
+const CODES: Readonly<Record<number, ZooKeeperError["code"]>> = {
   [-101]: "NO_NODE",
   [-102]: "NO_AUTH",
   [-110]: "NODE_EXISTS",
@@ -112,7 +103,7 @@ export function refusalOf(code: number): ZooKeeperError {
   return new ZooKeeperError(name, `ZooKeeper answered ${CODES[code] ?? "with error"} (${code})`);
 }
 
-export function hasCode(error: unknown, code: ZooKeeperErrorCode): boolean {
+export function hasCode(error: unknown, code: ZooKeeperError["code"]): boolean {
   return error instanceof ZooKeeperError && error.code === code;
 }
 
@@ -123,9 +114,8 @@ export function nullIfMissing(error: unknown): null {
 }
 
 /**
- * Classifies the failure of a request for an `OutageBudget`. The reason names the cause that is known:
- * the socket's error if no connection could be made, otherwise the code of the failure. All errors but a
- * {@linkcode ZooKeeperError} are `"foreign"`.
+ * Classifies a failure for an `OutageBudget`. The reason names the socket's error if no connection could be made,
+ * otherwise the code of the failure.
  */
 export function classifyFailure(error: unknown): Failure {
   if (!(error instanceof ZooKeeperError)) return { kind: "foreign", endsOutage: false, reason: "" };

@@ -21,7 +21,23 @@ import { Watches } from "./watches.ts";
 import { CODE_AT, readEvent, Replies, ZXID_AT } from "./wire.ts";
 
 interface Client {
-  readonly connectionManager: ConnectionManager;
+  /**
+   * The private parts of the package that we use: it is pinned to the version whose source was read. It calls
+   * `connect()` again when a socket was closed and the session is not over.
+   */
+  readonly connectionManager: {
+    /** Where it writes, and whose time-out makes it send a ping. */
+    socket?: Socket;
+    /** The last zxid that a server has answered with. It is sent to the next server. */
+    readonly zxid: Buffer;
+    /** What it has not sent yet: the credentials, until the session is accepted. */
+    readonly packetQueue: { readonly queue: unknown[] };
+    connect(): void;
+    setState(state: number): void;
+    onSocketConnected(): void;
+    onSocketData(frame: Buffer): void;
+    onSocketClosed(): void;
+  };
   connect(): void;
   close(): void;
   addAuthInfo(scheme: string, auth: Buffer): void;
@@ -30,24 +46,6 @@ interface Client {
     event: "connected" | "disconnected" | "expired" | "authenticationFailed",
     listener: () => void,
   ): void;
-}
-
-/**
- * The private parts of the package that we use: it is pinned to the version whose source was read. It calls
- * `connect()` again when a socket was closed and the session is not over.
- */
-interface ConnectionManager {
-  /** Where it writes, and whose time-out makes it send a ping. */
-  socket?: Socket;
-  /** The last zxid that a server has answered with. It is sent to the next server. */
-  readonly zxid: Buffer;
-  /** What it has not sent yet: the credentials, until the session is accepted. */
-  readonly packetQueue: { readonly queue: unknown[] };
-  connect(): void;
-  setState(state: number): void;
-  onSocketConnected(): void;
-  onSocketData(frame: Buffer): void;
-  onSocketClosed(): void;
 }
 
 /** The package's state of a connection whose session is not accepted yet. */
@@ -66,7 +64,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   readonly watches = new Watches();
   readonly #options: TransportOptions;
   readonly #client: Client;
-  readonly #manager: ConnectionManager;
+  readonly #manager: Client["connectionManager"];
   readonly #connector: Connector;
   #listener: TransportListener | null = null;
   #replies = new Replies();
@@ -236,15 +234,11 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
       const { path, event } = readEvent(reply);
       this.watches.fire(path, event);
     } else {
-      if (xid === PING_XID) this.#onPing();
+      const pinged = xid === PING_XID ? this.#pinged.shift() : undefined;
+      if (pinged !== undefined) this.#listener?.onPing(pinged);
       // A ping, the credentials, or the end of the session, the package's only request with a number: 0.
       this.#manager.onSocketData(reply.frame);
     }
-  }
-
-  #onPing(): void {
-    const sent = this.#pinged.shift();
-    if (sent !== undefined) this.#listener?.onPing(sent);
   }
 
   #onSessionAnswer(frame: Buffer): void {

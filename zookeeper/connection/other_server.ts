@@ -1,7 +1,6 @@
 /**
- * Who listens on a port where no session was accepted: what the bytes of its answer show. A server of
- * another kind may wait in silence for the rest of a request, as Redis does, so it is asked a question that
- * ends with its line.
+ * Who listens on a port where no session was accepted: what the bytes of its answer show. A server of another kind
+ * may wait in silence for the rest of a request, as Redis does, so it is asked a question that ends with its line.
  *
  * @module
  */
@@ -11,7 +10,6 @@ import type { Socket } from "node:net";
 export interface Diagnosis {
   /** The error's code, or what has happened. */
   readonly what: string;
-  /** The things to check. */
   readonly advice: string;
   /** Whether no later attempt can succeed before somebody changes something. */
   readonly isSetup?: boolean;
@@ -31,12 +29,7 @@ const OTHERS: readonly (readonly [RegExp, string])[] = [
   [/^SSH-/, "That is an SSH server: use the port of ZooKeeper."],
 ];
 
-/**
- * Asks on a socket that is connecting who listens there. The caller destroys the socket; an answer does so,
- * too.
- *
- * @param readyEvent The event after which it can be written to.
- */
+/** Asks who listens there, once a connecting socket is ready. The caller destroys it; an answer does, too. */
 export function askWho(
   socket: Socket,
   readyEvent: "connect" | "secureConnect",

@@ -1,9 +1,3 @@
-/**
- * The unanswered requests of a session: in which order they are sent, how many at once, which reply is
- * whose, and how long the server may leave them without any.
- *
- * @module
- */
 import type { Socket } from "node:net";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
 import { refusalOf, type ZooKeeperError } from "./failures.ts";
@@ -11,9 +5,9 @@ import type { TransportOptions, TransportState } from "./transport.ts";
 import { ProtocolError, type Replies, type Request, XID_AT } from "./wire.ts";
 
 /**
- * Maximum number of requests that are sent and not answered yet. A heartbeat is answered after all of
- * them, so this bounds how long it takes, and how much work one chunk of answers makes. It also is enough
- * for 5,000 requests a second at a round trip of 50 ms.
+ * Maximum number of requests that are sent and unanswered. A heartbeat is answered after all of them, so this bounds
+ * how long it takes, and how much work one chunk of answers makes. It is enough for 5,000 requests a second at a
+ * round trip of 50 ms.
  */
 const MAX_SENT_REQUESTS = 256;
 /** The time without an answer is measured in so many steps, in which a blocked event loop shows. */
@@ -63,10 +57,7 @@ export class Requests {
     this.#listener = listener;
   }
 
-  /**
-   * Sends a request, if there is a connection, as soon as less than {@linkcode MAX_SENT_REQUESTS} are
-   * unanswered; an urgent one at once.
-   */
+  /** Sends a request: an urgent one at once, others once fewer than `MAX_SENT_REQUESTS` are unanswered. */
   send<T>(request: Request<T>, isUrgent = false): Promise<T> {
     if (this.#listener.state !== "connected") return Promise.reject(this.#listener.notConnected());
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -76,11 +67,7 @@ export class Requests {
     return promise;
   }
 
-  /**
-   * Answers the oldest request.
-   *
-   * @throws {ProtocolError} If the reply is another one's, or cannot be read.
-   */
+  /** Answers the oldest request. Throws a `ProtocolError` for another's reply, or one that cannot be read. */
   answer(reply: Replies): void {
     const pending = this.#sent[0];
     const { xid, code } = reply;
@@ -111,9 +98,8 @@ export class Requests {
   }
 
   /**
-   * Gives the oldest request the whole time once more, because its answer is arriving.
-   *
-   * @returns `false` if it had that before: a server may send byte by byte forever.
+   * Gives the oldest request, whose answer is arriving, the whole time once more; `false` if it had that before: a
+   * server may send byte by byte forever.
    */
   postpone(): boolean {
     if (this.#sent[0] === this.#postponed) return false;
@@ -172,12 +158,7 @@ export class Requests {
 }
 
 /** How long in ms the server may leave requests without any answer. */
-export function requestLimitMs(
-  { requestTimeoutMs, unavailableAfterMs }: Pick<
-    TransportOptions,
-    "requestTimeoutMs" | "unavailableAfterMs"
-  >,
-  sessionTimeoutMs: number,
-): number {
+export function requestLimitMs(options: TransportOptions, sessionTimeoutMs: number): number {
+  const { requestTimeoutMs, unavailableAfterMs } = options;
   return requestTimeoutMs ?? Math.ceil(Math.min(sessionTimeoutMs / 4, unavailableAfterMs / 2));
 }

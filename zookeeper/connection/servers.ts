@@ -1,6 +1,5 @@
 /**
- * The servers of an ensemble: the connect string, the user's function that returns one, their addresses,
- * and the order in which they are tried. Nothing is connected here.
+ * The servers of an ensemble: how the user names them, their addresses, and the order in which they are tried.
  *
  * @module
  */
@@ -14,14 +13,9 @@ import { checkPath } from "./znode_names.ts";
 const DEFAULT_PORT = 2181;
 const MAX_ADDRESSES = 8;
 
-/** The servers: a connect string, or a function that returns one and is called again at each connect. */
-export type ConnectSource = string | (() => string | Promise<string>);
-
 /**
- * Reads the user's servers. They are shuffled, so that clients spread over them; each list begins one server later.
- *
- * @throws {TypeError} If the source is neither a string nor a function.
- * @throws {RangeError} If a connect string is bad.
+ * Reads the user's servers. They are shuffled, so that clients spread over them; each list of a connect string
+ * begins one server later.
  */
 export function readServers(
   source: unknown,
@@ -59,12 +53,9 @@ function shuffled<T>(items: readonly T[]): T[] {
 }
 
 /**
- * Parses a connect string: `host1:2181,host2:2181/chroot`. The port is optional; an IPv6 address is
- * written in brackets.
+ * Parses a connect string: `host1:2181,host2:2181/chroot`. The port is optional; an IPv6 address is written in
+ * brackets. The chroot is put before every other path; `""` if there is none.
  *
- * @returns The servers in the given order, and the path that is put before every other path; `""` if
- * there is none.
- * @throws {TypeError} If the connect string is not a string.
  * @throws {RangeError} If it names no server, has a scheme, credentials, a bad port or a bad chroot.
  */
 export function parseConnectString(
@@ -127,9 +118,9 @@ export class ServerRotation {
   }
 
   /**
-   * One round over all addresses of all servers. They are listed and looked up now; where that fails, there
-   * is an attempt that failed. It begins behind the last target of the round before, so that a reconnect
-   * tries another server first.
+   * One round over all addresses of all servers, which are listed and looked up now; where that fails, it yields an
+   * attempt that failed. It begins behind the last target of the round before, so that a reconnect tries another
+   * server first.
    */
   async *round(): AsyncGenerator<Target | FailedAttempt, void, void> {
     try {

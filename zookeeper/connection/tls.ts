@@ -1,12 +1,7 @@
-/**
- * The TLS settings of connections: their type and their checks. Sockets are opened in
- * `connector.ts`.
- *
- * @module
- */
 import { Buffer } from "node:buffer";
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
+import type { ConnectionOptions } from "node:tls";
 
 /** TLS settings, as `node:tls` takes them. */
 export interface ZooKeeperTls {
@@ -35,15 +30,6 @@ export interface ZooKeeperTls {
   rejectUnauthorized?: boolean;
 }
 
-/** Checked settings, with texts in PEM. */
-export interface TlsSettings {
-  readonly ca?: string[];
-  readonly cert?: string;
-  readonly key?: string;
-  readonly servername?: string;
-  readonly rejectUnauthorized: boolean;
-}
-
 const MEMBERS: ReadonlySet<string> = new Set([
   "ca",
   "cert",
@@ -55,14 +41,10 @@ const MEMBERS: ReadonlySet<string> = new Set([
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /**
- * Checks TLS settings. Deno would ignore a certificate or a key that it cannot read, and connect without.
- * The error messages do not show the values, which may be secrets.
- *
- * @throws {TypeError} If there are unknown members, a member has a wrong type, or only one of `cert` and
- * `key` is set.
- * @throws {RangeError} If a member cannot be read, or `key` is not the key of `cert`.
+ * Checks TLS settings. Deno would ignore a certificate or a key that it cannot read, and connect without. The error
+ * messages do not show the values, which may be secrets.
  */
-export function readTls(tls: ZooKeeperTls): TlsSettings {
+export function readTls(tls: ZooKeeperTls): ConnectionOptions {
   const unknown = Object.keys(tls).filter((name) => !MEMBERS.has(name));
   if (unknown.length > 0) {
     const members = [...MEMBERS].join(", ");
@@ -97,7 +79,7 @@ function readAuthorities(ca: NonNullable<ZooKeeperTls["ca"]>): string[] {
   return texts;
 }
 
-function readIdentity(certPem: unknown, keyPem: unknown): Pick<TlsSettings, "cert" | "key"> {
+function readIdentity(certPem: unknown, keyPem: unknown): ConnectionOptions {
   if (certPem === undefined && keyPem === undefined) return {};
   if (certPem === undefined || keyPem === undefined) {
     throw new TypeError(cannotUse("it needs both 'cert' and 'key', or neither"));

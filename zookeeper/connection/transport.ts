@@ -1,12 +1,10 @@
 /**
- * The port: what the strategy needs of a ZooKeeper client. To use another client, implement
- * {@linkcode ZooKeeperTransport}. Errors are in `failures.ts`.
+ * The port: what we need of a ZooKeeper client. To use another one, implement {@linkcode ZooKeeperTransport}.
  *
  * @module
  */
+import type { ConnectionOptions } from "node:tls";
 import type { Instant } from "../../core/time/clock.ts";
-import type { Warnings } from "../../core/contract/warnings.ts";
-import type { TlsSettings } from "./tls.ts";
 import type { Watches } from "./watches.ts";
 import type { Request } from "./wire.ts";
 
@@ -30,8 +28,8 @@ export interface TransportListener {
 }
 
 /**
- * One ZooKeeper session. The server executes its requests in the order of the calls, even if earlier ones
- * are not answered yet.
+ * One ZooKeeper session. The server executes its requests in the order of the calls, even if earlier ones are not
+ * answered yet.
  */
 export interface ZooKeeperTransport {
   readonly state: TransportState;
@@ -84,12 +82,12 @@ export interface TransportOptions {
   readonly listServers: () => Promise<readonly ServerAddress[]>;
   /** Looks up all addresses of a host, for a connection to one of its ports; as the runtime does unless set. */
   readonly lookUp?: (host: string, port: number) => Promise<readonly string[]>;
-  readonly tls: TlsSettings | undefined;
+  readonly tls: ConnectionOptions | undefined;
   readonly auth: ZooKeeperAuth | undefined;
   readonly sessionTimeoutMs: number;
   readonly unavailableAfterMs: number;
   readonly requestTimeoutMs: number | undefined;
-  readonly warnings: Pick<Warnings, "warn">;
+  readonly warn: (message: string) => void;
 }
 
 /** Credentials. With them, only their owner has access to the znodes that are created. */

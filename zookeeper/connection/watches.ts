@@ -1,8 +1,3 @@
-/**
- * The watchers of each znode. A watch that is not needed any more stays until it fires. Sends nothing.
- *
- * @module
- */
 import type { WatchEvent, Znode } from "./wire.ts";
 
 export interface Watcher {
@@ -10,18 +5,15 @@ export interface Watcher {
   onWatchEvent(event: WatchEvent): void;
 }
 
+/** The watchers of each znode. A watch that is not needed any more stays until it fires. Sends nothing. */
 export class Watches {
   /**
-   * By path: the watchers, and the znode as it is since the server has set the watch; `null` before. The
-   * watch ends with an event or with the connection.
+   * By path, until an event or the end of the connection: the watchers, and the znode as it is since the server has
+   * set the watch; `null` before.
    */
   readonly #watches = new Map<string, { readonly watchers: Set<Watcher>; znode: Znode | null }>();
 
-  /**
-   * Adds a watcher.
-   *
-   * @returns The znode if the server has set a watch; `null` if the caller must request it.
-   */
+  /** Adds a watcher. Returns the znode if a watch is set; `null` if the caller must request it. */
   add(path: string, watcher: Watcher): Znode | null {
     let watch = this.#watches.get(path);
     if (watch === undefined) this.#watches.set(path, watch = { watchers: new Set(), znode: null });
@@ -47,7 +39,7 @@ export class Watches {
     return this.#watches.size;
   }
 
-  /** Removes a watcher. The server keeps its watch until that fires, which then has no effect. */
+  /** Removes a watcher, not the watch. */
   remove(path: string, watcher: Watcher): void {
     this.#watches.get(path)?.watchers.delete(watcher);
   }

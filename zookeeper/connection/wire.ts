@@ -67,12 +67,7 @@ export class Replies {
     this.#byteCount += chunk.length;
   }
 
-  /**
-   * Goes on to the next frame.
-   *
-   * @returns Whether it is complete.
-   * @throws {ProtocolError} If its length is negative or too great, or it is too short for a reply.
-   */
+  /** Goes on to the next frame; returns whether it is complete. Throws a `ProtocolError` at a bad length. */
   next(): boolean {
     this.frame = NOTHING; // its chunk need not stay in memory
     if (this.#byteCount < LENGTH_BYTES) return false;
@@ -176,10 +171,7 @@ export interface Znode {
   readonly createCount: number;
 }
 
-/**
- * The event of a watched znode. `"changed"` is also reported when the connection is lost, because the
- * watch is lost with it.
- */
+/** The event of a watched znode. `"changed"` is also reported when connection and watch are lost. */
 export type WatchEvent = "changed" | "deleted";
 
 /** A request in bytes. */
@@ -208,11 +200,7 @@ const EMPTY_ANY_VERSION = ints(0, -1);
 const UNWATCHED = Buffer.from([0]);
 const WATCHED = Buffer.from([1]);
 
-/**
- * Creates a znode; answered with its path.
- *
- * @param isOpen Whether everybody has access; else only those with the credentials of the creator.
- */
+/** Creates a znode; answered with its path. Unless `isOpen`, access needs the creator's credentials. */
 export function createRequest(
   path: string,
   data: Uint8Array | null,
@@ -232,11 +220,7 @@ export function setRequest(path: string): Request<void> {
   return request(SET_DATA, path, EMPTY_ANY_VERSION, readNothing);
 }
 
-/**
- * Reads a znode and, if it exists, watches it.
- *
- * @param onSet Called when the watch is set, before its event can arrive. Without it, there is no watch.
- */
+/** Reads a znode. With `onSet`, also watches it, if it exists: then calls `onSet` before an event can arrive. */
 export function getRequest(path: string, onSet?: (znode: Znode) => void): Request<Znode> {
   return request(GET_DATA, path, onSet === undefined ? UNWATCHED : WATCHED, (reply) => {
     const data = reply.bytes();

@@ -1,6 +1,5 @@
 /**
- * Names and paths of znodes: how a lock's name is encoded, and which paths ZooKeeper accepts. Pure,
- * except for the hash of long names. Connect strings are in `servers.ts`.
+ * Names and paths of znodes: how a lock's name is encoded, and which paths ZooKeeper accepts.
  *
  * @module
  */
@@ -11,18 +10,17 @@ import { badValue, describe } from "../../core/contract/options.ts";
 export const MAX_ZNODE_NAME_LENGTH = 1_000;
 
 /**
- * The characters that are encoded in a znode name: "/", "%" and all that ZooKeeper refuses. It refuses
- * control characters, U+D800 to U+F8FF (in Java's UTF-16 that includes everything beyond U+FFFF) and
- * U+FFF0 to U+FFFF.
+ * The characters that are encoded in a znode name: "/", "%" and those that ZooKeeper refuses: control characters,
+ * U+D800 to U+F8FF (in Java's UTF-16 that includes everything beyond U+FFFF) and U+FFF0 to U+FFFF.
  */
 const ENCODED = /[%/\p{Cc}\u{E000}-\u{F8FF}\u{FFF0}-\u{10FFFF}]/gu;
 
 /**
- * Returns the name of a lock's znode. Most lock names stay as they are, so that other tools find the
- * lock `orders:42` at `<rootPath>/orders:42`. "/", "%" and each character that ZooKeeper refuses
- * become the "%XX" of their UTF-8 bytes; "." and ".." become "%2E" and "%2E%2E". A result longer than
- * {@linkcode MAX_ZNODE_NAME_LENGTH} becomes "%sha256-" and the hash of the name. Two lock names never
- * share a znode name, unless SHA-256 collides: no other znode name contains "%s".
+ * Returns the name of a lock's znode. Most lock names stay as they are, so that other tools find the lock `orders:42`
+ * at `<rootPath>/orders:42`. "/", "%" and each character that ZooKeeper refuses become the "%XX" of their UTF-8
+ * bytes; "." and ".." become "%2E" and "%2E%2E". A result longer than {@linkcode MAX_ZNODE_NAME_LENGTH} becomes
+ * "%sha256-" and the hash of the name. Two lock names never share a znode name, unless SHA-256 collides: no other
+ * lock's znode name contains "%s".
  */
 export function znodeName(name: string): string {
   if (name === "." || name === "..") return name.replaceAll(".", "%2E");
@@ -47,20 +45,14 @@ export function lockNameOf(znode: string): string | null {
 const SESSION_PREFIX = "%session-";
 
 /**
- * Returns the name of the znode that a session's heartbeat writes to. No lock has this name: in a
- * lock's znode name, each "%" is followed by two hexadecimal digits or by "sha256-".
+ * The name of the znode that a session's heartbeat writes to. No lock has it: in a lock's znode name, two hexadecimal
+ * digits or "sha256-" follow each "%".
  */
 export function sessionZnodeName(guid: string): string {
   return `${SESSION_PREFIX}${guid}`;
 }
 
-/**
- * Checks the path of a znode.
- *
- * @throws {TypeError} If the path is not a string.
- * @throws {RangeError} If the path is not absolute, is the root, or contains a character that
- * ZooKeeper refuses.
- */
+/** Throws unless it is a znode's absolute path below the root, in characters that ZooKeeper accepts. */
 export function checkPath(option: string, path: unknown): asserts path is string {
   if (typeof path !== "string") {
     throw new TypeError(badValue(option, "a string", describe(path)));

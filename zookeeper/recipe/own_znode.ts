@@ -1,10 +1,3 @@
-/**
- * Our own znode in the queue of a lock: its create, the search for it when the create is not answered, the
- * watch on it, and its delete.
- *
- * @module
- * @see {@link https://curator.apache.org/apidocs/org/apache/curator/framework/api/CreateBuilderMain.html#withProtection()}
- */
 import { LockSetupError } from "../../core/contract/errors.ts";
 import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
@@ -24,7 +17,11 @@ import {
 } from "./queue_order.ts";
 import type { SharedQueue } from "./shared_queue.ts";
 
-/** Our znode. It is ephemeral: the server deletes it at the end of its session. */
+/**
+ * Our znode in the queue of a lock. It is ephemeral: the server deletes it at the end of its session.
+ *
+ * @see {@link https://curator.apache.org/apidocs/org/apache/curator/framework/api/CreateBuilderMain.html#withProtection()}
+ */
 export class OwnZnode implements Watcher, QueueEntry {
   readonly queue: SharedQueue;
   readonly session: Session;
@@ -37,20 +34,15 @@ export class OwnZnode implements Watcher, QueueEntry {
   /** Whether the last create was not answered: it may have been executed, or may be executed later. */
   isCreateAmbiguous = false;
   /**
-   * The watch on the znode. `"unset"`: not set yet, or its event has arrived, or its connection was lost.
-   * `"set"`: the server has reported no change since, so the znode exists. `"deleted"`: another client has
-   * deleted the znode.
+   * `"unset"`: not set yet, or its event has arrived, or its connection was lost. `"set"`: the server has reported no
+   * change since, so the znode exists. `"deleted"`: by another client.
    */
   watchState: "unset" | "requested" | "set" | "deleted" = "unset";
   /** Is notified of the watch's events. */
   listener: ChangeListener | null = null;
   /** The znode as it was when the watch was last set. */
   found: Znode | null = null;
-  /**
-   * The zxid of our znode's create, which is read when the watch is set. Without a wait the watch is not set.
-   * Then it is the zxid of a listing that shows our znode alone. `null` if there is no such listing either: set
-   * the watch.
-   */
+  /** See step 4 of `acquisition.ts`; `null` until the watch is set, or a listing shows our znode alone. */
   fencingToken: bigint | null = null;
   readonly #data: Uint8Array;
   /** Has a GUID, which finds the znode if its create is not answered. */
@@ -58,7 +50,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   #creating: Promise<void> = Promise.resolve();
   #isLeaving = false;
 
-  /** @param isTry Whether `tryAcquire()` makes the znode. Its name shows that, and the mode, to other clients. */
+  /** @param isTry Whether a call that does not wait makes it. Its name shows that, and the mode, to other clients. */
   constructor(queue: SharedQueue, data: Uint8Array, isTry: boolean, mode: LockMode) {
     this.queue = queue;
     this.session = queue.session;
@@ -117,9 +109,8 @@ export class OwnZnode implements Watcher, QueueEntry {
     const position = view.positionOf(this.name);
     if (position === null) throw ownZnodeGone();
     if (!position.isOrderKnown) throw this.outOfNumbers();
-    // Ours is the only child; one that is not an entry counts, too. The last change to the children was our
-    // create, or the delete of a sibling after it. Either zxid is greater than all earlier tokens and less
-    // than all later ones.
+    // Ours is the only child; one that is not an entry counts, too. So the last change to the children was our
+    // create, or the delete of a sibling after it: step 4 of `acquisition.ts`.
     if (view.children.names.length === 1) this.fencingToken ??= view.children.pzxid;
     return position;
   }
@@ -178,7 +169,9 @@ export class OwnZnode implements Watcher, QueueEntry {
         return { state: "gone", reason: session.isOver ? "session-expired" : "stolen" };
       }
       const { kind, reason } = classifyFailure(cause);
-      return kind === "refused" ? refusedDelete(reason, cause) : { state: "unknown", cause };
+      if (kind === "refused") return refusedDelete(reason, cause);
+      const isUnexecuted = cause instanceof ZooKeeperError && cause.meaning.isAmbiguous !== true;
+      return { state: "unknown", cause, isUnexecuted };
     }
   }
 }

@@ -1,6 +1,5 @@
 /**
- * The order of a lock's queue: how its entries are named, how they are sorted, and what one listing
- * shows. Sends nothing.
+ * The order of a lock's queue: how its entries are named and sorted, and what one listing shows.
  *
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
@@ -22,10 +21,7 @@ export interface QueueEntry {
   readonly sequence: number;
 }
 
-/**
- * Our shared entries. They match {@linkcode ENTRY_NAME}, too: Curator, kazoo and earlier versions of this
- * package take them for contenders like any other, and wait for them.
- */
+/** Our shared entries match `ENTRY_NAME`, too: Curator, kazoo and our earlier versions wait for them. */
 const SHARED_NAME = /^_c_[\da-f-]*-read-lock-(?:\d{10}|-\d{9,10})$/;
 
 /** Whether it is the name of a shared entry. All others exclude everybody. */
@@ -36,16 +32,12 @@ export function isSharedName(name: string): boolean {
 /** Curator and this package write `-lock-`, kazoo `__lock__`. An overflowed number is negative. */
 const ENTRY_NAME = /(?:-lock-|__lock__)(\d{10}|-\d{9,10})$/;
 
-/**
- * Matches the entries of `tryAcquire()`, see {@linkcode newGuid}. Such an entry holds the lock, or is
- * deleted soon. Attempts of Curator and kazoo that do not wait look like waiters.
- */
+/** The entries of tries, see {@linkcode newGuid}: each holds the lock, or is deleted soon. */
 const TRY_NAME = /^_c_[\da-f]{8}-[\da-f]{4}-8/;
 
 /**
- * The beginning of an entry's name, in the form that Curator's "protection" gives it, so that Curator's
- * mutex and ours exclude each other. The GUID is used for one entry only, and finds it if its create is
- * not answered.
+ * The beginning of an entry's name, in the form of Curator's "protection", so that Curator's mutex and ours exclude
+ * each other. The GUID is used for one entry only, and finds it if its create is not answered.
  *
  * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
  */
@@ -53,10 +45,7 @@ export function entryPrefix(guid: string, mode: LockMode): string {
   return mode === "shared" ? `_c_${guid}-read-lock-` : `_c_${guid}-lock-`;
 }
 
-/**
- * Makes a random UUID for an entry. That of a `tryAcquire()` has the version 8 instead of 4, which shows
- * other clients that the entry does not wait.
- */
+/** Makes a UUID. Version 8, not 4, shows other clients that its entry is that of a try: it waits for no holder. */
 export function newGuid(isTry: boolean): string {
   const guid = crypto.randomUUID();
   return isTry ? `${guid.slice(0, 14)}8${guid.slice(15)}` : guid;
@@ -68,10 +57,7 @@ export function sequenceOf(name: string): number | null {
   return digits === undefined ? null : Number(digits);
 }
 
-/**
- * Sorts the entries of a queue in the order in which they get the lock. Compared as text, negative
- * numbers would be out of order. Children that are not entries are left out.
- */
+/** Sorts the entries among the children. Compared as text, negative numbers would be out of order. */
 export function sortedEntries(children: readonly string[]): QueueEntry[] {
   const entries: QueueEntry[] = [];
   for (const name of children) {
@@ -81,10 +67,7 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
   return entries.sort((a, b) => a.sequence - b.sequence);
 }
 
-/**
- * The position of an entry in its queue. Its _blockers_ are the entries ahead of it that keep it from the lock:
- * exclusive ones if it is shared, else all.
- */
+/** _Blockers_ are entries ahead that keep ours from the lock: all, or if it is shared the exclusive ones. */
 export interface QueuePosition {
   /** How many entries are ahead of ours. */
   readonly ahead: number;
@@ -107,13 +90,6 @@ export interface QueuePosition {
   readonly isOrderKnown: boolean;
 }
 
-/** The entries that may be ahead of ours, the nearest one last. */
-export interface Blockers {
-  readonly entries: readonly QueueEntry[];
-  /** Whether no other entry is ahead of ours, not even a shared one. */
-  readonly isAll: boolean;
-}
-
 /** How many entries at the front are shared, and so hold the lock together; 1 if the first one is not. */
 export function countHolders(entries: readonly QueueEntry[]): number {
   let count = 0;
@@ -131,10 +107,7 @@ export class QueueView {
   readonly #indexes = new Map<string, number>();
   /** How many entries at the front were made by `tryAcquire()`. */
   readonly #tryCount: number;
-  /**
-   * The exclusive entries, and how many of them are before each index of all entries. Made when a shared entry of
-   * ours asks.
-   */
+  /** The exclusive entries, and how many are before each index of all; made for a shared entry of ours. */
   #exclusive: {
     readonly entries: readonly QueueEntry[];
     readonly countBefore: readonly number[];
@@ -176,12 +149,14 @@ export class QueueView {
   }
 
   /**
-   * Returns the blockers of our entry; `null` if our znode is missing. Those before `firstName`, which is known
-   * to be, or to have been, the first, are left out.
+   * The blockers of our entry, which must be listed, the nearest one last; without those before `firstName`, which is,
+   * or was, the first in the queue. `isAll`: no other entry is ahead of ours, not even a shared one.
    */
-  blockersOf(ownName: string, firstName: string | undefined): Blockers | null {
-    const index = this.#indexes.get(ownName);
-    if (index === undefined) return null;
+  blockersOf(
+    ownName: string,
+    firstName: string | undefined,
+  ): { readonly entries: readonly QueueEntry[]; readonly isAll: boolean } {
+    const index = this.#indexes.get(ownName)!;
     const first = firstName === undefined ? 0 : this.#indexes.get(firstName) ?? 0;
     if (!isSharedName(ownName)) return { entries: this.#entries.slice(first, index), isAll: true };
     const { entries, countBefore } = this.#exclusiveEntries();

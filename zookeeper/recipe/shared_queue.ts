@@ -1,9 +1,3 @@
-/**
- * The queues in which calls of an instance have znodes, with what these calls know together. Alone, each of
- * them would list the whole queue.
- *
- * @module
- */
 import type { LockMode } from "../../core/contract/distributed_lock.ts";
 import { hasCode, nullIfMissing } from "../connection/failures.ts";
 import type { Znode } from "../connection/wire.ts";
@@ -20,18 +14,17 @@ export interface QueueWaiter extends ChangeListener {
   /** Whether it looks at the znodes ahead of it. Belongs to the queue. */
   isLooking: boolean;
   /**
-   * It looks, and the holder of its instance that was first leaves. Must not throw.
-   *
-   * @param isCertain Whether both entries have certainly existed together.
+   * Called, while it looks, when a holder of its instance leaves that was first in the queue. `isCertain`: both
+   * entries have certainly existed together. Must not throw.
    */
   onHolderLeaving(holder: QueueEntry, isCertain: boolean): void;
 }
 
 /**
- * The queue of one lock, for all calls of an instance that have a znode in it in the same session. None of
- * the waiters can be granted the lock before those ahead of it, except shared ones together. So only the first
- * one, and if it is shared the shared ones directly behind it, have to know which znodes of other instances
- * are ahead, and to watch one of them.
+ * The queue of one lock, for all calls of an instance that have a znode in it in the same session; alone, each of
+ * them would list the whole queue. None of the waiters can be granted the lock before those ahead of it, except
+ * shared ones together. So only the first one, and if it is shared the shared ones directly behind it, have to know
+ * which znodes of other instances are ahead, and to watch one of them.
  */
 export class SharedQueue {
   readonly session: Session;
@@ -86,11 +79,7 @@ export class SharedQueue {
     return queue;
   }
 
-  /**
-   * A znode of ours is about to be deleted, and does not hold or await the lock any more.
-   *
-   * @param isCertain Whether its watch is set: it exists.
-   */
+  /** Our znode will be deleted, as it needs the lock no more. `isCertain`: its watch is set, so it exists. */
   remove({ name }: QueueEntry, isCertain: boolean): void {
     const isUnused = --this.users === 0;
     if (isUnused && this.#queues.get(this.path) === this) this.#queues.delete(this.path);

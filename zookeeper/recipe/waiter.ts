@@ -22,7 +22,7 @@ import { nullIfMissing } from "../connection/failures.ts";
 import type { Watcher } from "../connection/watches.ts";
 import type { WatchEvent, Znode } from "../connection/wire.ts";
 import { type OwnZnode, ownZnodeGone } from "./own_znode.ts";
-import { type Blockers, isSharedName, type QueueEntry, type QueueView } from "./queue_order.ts";
+import { isSharedName, type QueueEntry, type QueueView } from "./queue_order.ts";
 import type { QueueWaiter } from "./shared_queue.ts";
 
 /** A read of one entry costs the server and the network about as much as so many entries of a listing. */
@@ -32,7 +32,7 @@ const LISTED_PER_READ = 8;
 const MAX_TRY_AGE_MS = 100;
 
 /** The blockers that may still exist. The last one is the nearest. */
-interface EntriesAhead extends Blockers {
+interface EntriesAhead extends ReturnType<QueueView["blockersOf"]> {
   /**
    * The listing that shows them, and ours. Without one, the only entry is the holder of our instance, which
    * the sequence numbers show to be directly ahead of ours: if it exists.
@@ -71,11 +71,7 @@ export class Waiter implements QueueWaiter, Watcher {
     this.#budget = budget;
   }
 
-  /**
-   * Waits until our znode has no blockers. Then the lock is ours.
-   *
-   * @param report Gets our position whenever the queue is listed.
-   */
+  /** Waits until no blocker is left: then the lock is ours. `report` gets our position at each listing. */
   async untilFree(report: (info: WaitInfo) => void): Promise<void> {
     const { queue } = this.#znode;
     queue.startWait(this);
@@ -115,19 +111,15 @@ export class Waiter implements QueueWaiter, Watcher {
     return ahead.entries.length === 0 ? null : ahead;
   }
 
-  /**
-   * Returns the blockers that a listing shows, without those that must have been deleted since, because an
-   * entry of ours behind them was the first one.
-   */
+  /** The blockers in a listing, without those gone since: an entry of ours behind them was the first. */
   #aheadIn(view: QueueView): EntriesAhead {
     const { queue: { holder }, name } = this.#znode;
-    return { ...view.blockersOf(name, holder?.name)!, view, epoch: view.epoch };
+    return { ...view.blockersOf(name, holder?.name), view, epoch: view.epoch };
   }
 
   /**
-   * Waits until the nearest entry, our own znode or the connection changes.
-   *
-   * @returns Those that still exist; `null` if the queue must be listed again.
+   * Waits until the nearest entry, our own znode or the connection changes. Returns those that still exist; `null` if
+   * the queue must be listed again.
    */
   async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { name } = ahead.entries.at(-1)!;
@@ -142,10 +134,9 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Which blockers still exist, except the nearest one, which has left. If there is none, the lock is ours: new
-   * znodes get greater numbers, so none can get ahead of ours. (After an overflow they get negative ones, but then
-   * the client that made such a znode does not take the lock.) `null` if our own watch is not set any more, on the
-   * same connection, or if a listing is cheaper.
+   * Which blockers still exist, except the nearest one, which has left. If there is none, the lock is ours: no new
+   * znode gets ahead of it. (After an overflow new numbers are negative, but a client that gets one does not take the
+   * lock.) `null` if our own watch is not set any more, on the same connection, or if a listing is cheaper.
    */
   async #existing(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { view, epoch } = ahead;
@@ -165,10 +156,8 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Waits while a `tryAcquire()` znode ahead of ours is so young that it may have failed.
-   *
-   * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
-   * @returns Whether to list the queue again; else it is taken for the holder's.
+   * Waits while a `tryAcquire()` znode ahead of ours is so young that it may have failed. Returns whether to list the
+   * queue again; else it is taken for the holder's. At `enteredMs`, in monotonic ms, our own znode existed already.
    */
   async changesInTime({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
     return await this.#sleep({ name, isCertain: true, isDeleted: false }, (found) => {
@@ -179,9 +168,8 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Sleeps until our znode, the predecessor or the connection changes, for as long in ms as `limitOf` returns.
-   *
-   * @returns Whether there was a change.
+   * Sleeps until our znode, the predecessor or the connection changes. Returns whether that was so before the time
+   * that `limitOf` returns, in ms, was over.
    */
   async #sleep(
     predecessor: Predecessor | null,
@@ -208,10 +196,9 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Sets the watch on our znode, and before it that on the predecessor. (The request `exists` would also set a
-   * watch on a missing znode, which nothing would ever remove.)
-   *
-   * @returns The predecessor, or `null` if it was deleted: that ends the sleep.
+   * Sets the watch on the predecessor, and then that on our znode. Returns the predecessor, or `null` if it was
+   * deleted: that ends the sleep. (The request `exists` would also set a watch on a missing znode, which nothing
+   * would ever remove.)
    */
   async #watch(predecessor: Predecessor | null): Promise<Znode | null> {
     this.#predecessor = predecessor;

@@ -1,35 +1,28 @@
 /**
- * One ZooKeeper session: its requests, the proof that it is alive, and its connection, from the first one
- * to its end. The next session is opened in `sessions.ts`.
+ * One ZooKeeper session: its requests, the proof that it is alive, and its connection, from the first one to its end.
+ * The next session is opened in `sessions.ts`.
  *
- * Only an answered *write* proves the session: a server that is cut off from its leader still answers
- * reads and pings while the leader lets the session expire. But the leader does not count from the write. It
- * learns from reports, which a follower sends twice per tick, which sessions were active. A timeout T must be
- * at least two ticks (four for observers that report to a follower): then what had reached the follower T/4
- * before the write was in a report before it. The session, and with it all leases, is valid for T from when the last
- * _sign of life_ was sent that was answered by then: a request, a ping, or the request for the session itself,
- * which the leader answers. When no other write does, a heartbeat proves the session, each T/6: then it is valid
- * for ⅔ T from the last of them.
+ * Only an answered *write* proves the session: a server that is cut off from its leader still answers reads and pings
+ * while the leader lets the session expire. But the leader does not count from the write. It learns from reports,
+ * which a follower sends twice per tick, which sessions were active. A timeout T must be at least two ticks (four for
+ * observers that report to a follower): then what had reached the follower T/4 before the write was in a report
+ * before it. The session, and with it all leases, is valid for T from when the last _sign of life_ was sent that was
+ * answered by then: a request, a ping, or the request for the session itself, which the leader answers. When no other
+ * write does, a heartbeat proves the session, each T/6: then it is valid for ⅔ T from the last of them.
  *
- * The session is over for good when a lease ends because no write was answered, when the server says that
- * it has expired, when it had no connection for its whole timeout, when nothing has arrived on the
- * connection for so long, when a server grants another timeout, or when it is closed. Then the transport
- * is destroyed and, unless it was closed, all leases are lost. See `docs/zookeeper-protocol.md`.
+ * The session is over for good when a lease ends because no write was answered, when the server says that it has
+ * expired or grants another timeout, when it had no connection, or nothing has arrived on it, for the whole timeout,
+ * or when it is closed. Then the transport is destroyed and, unless it was closed, all leases are lost. See
+ * `docs/zookeeper-protocol.md`.
  *
  * @module
  */
 import { type Clock, type Instant, instant, wasSuspended } from "../../core/time/clock.ts";
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
-import {
-  classifyFailure,
-  hasCode,
-  ZooKeeperError,
-  type ZooKeeperErrorCode,
-} from "../connection/failures.ts";
+import { classifyFailure, hasCode, ZooKeeperError } from "../connection/failures.ts";
 import type {
   TransportListener,
-  TransportOptions,
   TransportState,
   ZooKeeperTransport,
 } from "../connection/transport.ts";
@@ -40,39 +33,29 @@ import {
   createRequest,
   deleteRequest,
   getRequest,
+  type Request,
   setRequest,
   type Znode,
 } from "../connection/wire.ts";
 import { sessionZnodeName } from "../connection/znode_names.ts";
-import { SharedReads } from "./shared_reads.ts";
+import { sharedReads } from "./shared_reads.ts";
 
 /** How often a create is sent while others, such as Curator's reaper, delete its parents. */
 const MAX_CREATE_ATTEMPTS = 10;
 
 const NEVER: Instant = { nowMs: -Infinity, wallMs: -Infinity };
 
-/** A message of ours that the server has answered: so it had arrived by then. */
-interface SignOfLife {
-  readonly sent: Instant;
-  /** In monotonic ms. */
-  readonly answeredMs: number;
-}
-
 /**
  * Refusals of a write that prove the session as well as an accepted write: the leader checks the session
  * before anything else, and a write that it refuses goes through the quorum, too. The other refusals may be
  * those of a server that has not asked the leader.
  */
-const PROVING: ReadonlySet<ZooKeeperErrorCode> = new Set([
+const PROVING: ReadonlySet<ZooKeeperError["code"]> = new Set([
   "NO_NODE",
   "NODE_EXISTS",
   "NOT_EMPTY",
   "NO_AUTH",
 ]);
-
-export interface SessionSettings extends TransportOptions {
-  readonly rootPath: string;
-}
 
 /** The leases of an instance: they are extended and lost together with its session. */
 export type SessionLeases = Pick<LeaseEngine, "clock" | "extendAll" | "loseAll">;
@@ -86,7 +69,7 @@ export interface ChangeListener {
 /** Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
 export class Session implements TransportListener {
   readonly timeoutMs: number;
-  /** How often it is sent while leases are held. */
+  /** How often the heartbeat is sent while leases are held. */
   readonly heartbeatEveryMs: number;
   /**
    * How long in ms after the last sign of life the server is asked for one while there are listeners. So these
@@ -102,19 +85,20 @@ export class Session implements TransportListener {
   /** Where watchers are removed: see {@linkcode Session.get}. */
   readonly watches: Watches;
   readonly #transport: ZooKeeperTransport;
-  readonly #requests: ZooKeeperTransport["requests"];
   readonly #leases: SessionLeases;
   readonly #clock: Clock;
   readonly #rootPath: string;
-  /** Whether everybody has access to new znodes. */
   readonly #isOpen: boolean;
   readonly #listeners = new Set<ChangeListener>();
-  readonly #listings = new SharedReads<Children>();
-  readonly #sizes = new SharedReads<Znode>();
+  readonly #shareListing = sharedReads<Children>();
+  readonly #shareSize = sharedReads<Znode>();
   /** The proof that last extended the leases. */
   #leasesProof = this.proof;
-  /** Those that may count, the oldest one first: of many, one in T/20. */
-  #signs: SignOfLife[] = [];
+  /**
+   * Messages of ours that the server has answered: each had arrived by `answeredMs`, in monotonic ms. Only those that
+   * may count, the oldest one first: of many, one in T/20.
+   */
+  #signs: { readonly sent: Instant; readonly answeredMs: number }[] = [];
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
@@ -127,20 +111,21 @@ export class Session implements TransportListener {
   /** Whether the session is over for us, and what the server has said about that. */
   #end: "unknown" | "expired" | null = null;
 
+  /** @param isOpen Whether everybody has access to new znodes. */
   constructor(
     transport: ZooKeeperTransport,
     leases: SessionLeases,
-    { rootPath, auth }: Pick<SessionSettings, "rootPath" | "auth">,
+    rootPath: string,
+    isOpen: boolean,
   ) {
     const { timeoutMs } = transport;
     this.heartbeatPath = `${rootPath}/${sessionZnodeName(crypto.randomUUID())}`;
     this.watches = transport.watches;
     this.#transport = transport;
-    this.#requests = transport.requests;
     this.#leases = leases;
     this.#clock = leases.clock;
     this.#rootPath = rootPath;
-    this.#isOpen = auth === undefined;
+    this.#isOpen = isOpen;
     this.timeoutMs = timeoutMs;
     this.heartbeatEveryMs = timeoutMs / 6;
     this.checkEveryMs = timeoutMs * 0.3;
@@ -168,26 +153,19 @@ export class Session implements TransportListener {
 
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
-    const request = createRequest(pathPrefix, data, "sequential", this.#isOpen);
-    return this.#answered(instant(this.#clock), this.#requests.send(request), true);
+    return this.#send(createRequest(pathPrefix, data, "sequential", this.#isOpen), true);
   }
 
   delete(path: string): Promise<void> {
-    const request = deleteRequest(path);
-    return this.#answered(instant(this.#clock), this.#requests.send(request), true);
+    return this.#send(deleteRequest(path), true);
   }
 
   /** Creates a znode and its parents, where they are missing. The heartbeat's is ephemeral. */
   async makePath(path: string, isEphemeral = false): Promise<void> {
     for (let attempt = 1;; attempt++) {
       const mode = isEphemeral ? "ephemeral" : "persistent";
-      const request = createRequest(path, null, mode, this.#isOpen);
       try {
-        await this.#answered(
-          instant(this.#clock),
-          this.#requests.send(request, isEphemeral),
-          true,
-        );
+        await this.#send(createRequest(path, null, mode, this.#isOpen), true, isEphemeral);
         return;
       } catch (error) {
         if (hasCode(error, "NODE_EXISTS")) return;
@@ -202,18 +180,12 @@ export class Session implements TransportListener {
    * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
    */
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    if (watcher === undefined) {
-      return await this.#answered(instant(this.#clock), this.#requests.send(getRequest(path)));
-    }
+    if (watcher === undefined) return await this.#send(getRequest(path));
     // Added before the request is sent: an event may arrive directly after the answer.
     const known = this.watches.add(path, watcher);
     if (known !== null) return known;
     try {
-      const confirm = (znode: Znode) => this.watches.confirm(path, znode);
-      return await this.#answered(
-        instant(this.#clock),
-        this.#requests.send(getRequest(path, confirm)),
-      );
+      return await this.#send(getRequest(path, (znode) => this.watches.confirm(path, znode)));
     } catch (error) {
       this.watches.fail(path, watcher);
       throw error;
@@ -221,20 +193,16 @@ export class Session implements TransportListener {
   }
 
   /**
-   * Lists the children of a znode, after this call. Calls share the listing: after a lost connection many
-   * may search a long queue for their znodes.
+   * Lists the children of a znode, by a request that is sent after this call. Calls share the listing: after a
+   * reconnect many may search a long queue for their znodes.
    */
   children(path: string): Promise<Children> {
-    return this.#listings.join(path, () => this.children(path)) ??
-      this.#listings.add(
-        path,
-        this.#answered(instant(this.#clock), this.#requests.send(childrenRequest(path))),
-      );
+    return this.#shareListing(path, () => this.#send(childrenRequest(path)));
   }
 
   /** Reads a znode for its number of children, after this call. Calls share the read. */
   size(path: string): Promise<Znode> {
-    return this.#sizes.join(path, () => this.size(path)) ?? this.#sizes.add(path, this.get(path));
+    return this.#shareSize(path, () => this.get(path));
   }
 
   /**
@@ -248,10 +216,11 @@ export class Session implements TransportListener {
     });
   }
 
-  /** Awaits an answer, or a refusal, which is one, too. `sent` is when the request was sent, or just before. */
-  async #answered<T>(sent: Instant, request: Promise<T>, isWrite = false): Promise<T> {
+  /** Sends a request at once, and awaits the answer, or a refusal, which is one, too. */
+  async #send<T>(request: Request<T>, isWrite = false, isUrgent = false): Promise<T> {
+    const sent = instant(this.#clock);
     try {
-      const answer = await request;
+      const answer = await this.#transport.requests.send(request, isUrgent);
       this.lastAnswerMs = this.#clock.now();
       this.#onAnswer(sent, this.lastAnswerMs, isWrite);
       return answer;
@@ -326,10 +295,8 @@ export class Session implements TransportListener {
   }
 
   /**
-   * Creates the znode that the heartbeat writes to: together with the first acquire, so that a missing
-   * right rejects that, before a lease depends on the heartbeat.
-   *
-   * @returns The answer; `null` if the znode was created before.
+   * Creates the heartbeat's znode, together with the first acquire, so that a missing right rejects that, before a
+   * lease depends on the heartbeat. Returns `null` if the znode was created before.
    */
   prepareHeartbeat(): Promise<void> | null {
     if (this.#isPrepared) return null;
@@ -362,11 +329,7 @@ export class Session implements TransportListener {
 
   async #writeHeartbeat(): Promise<void> {
     try {
-      await this.#answered(
-        instant(this.#clock),
-        this.#requests.send(setRequest(this.heartbeatPath), true),
-        true,
-      );
+      await this.#send(setRequest(this.heartbeatPath), true, true);
     } catch (error) {
       if (!isProof(error)) throw error;
       // That has proven the session, whatever becomes of the create.
@@ -468,11 +431,7 @@ export class Session implements TransportListener {
     await this.#transport.close(timeoutMs);
   }
 
-  /**
-   * Ends the session and all leases at once, without a request to the server.
-   *
-   * @param isExpired Whether the server says that it is over.
-   */
+  /** Ends the session and all leases at once, without a request. `isExpired`: the server says it is over. */
   lose(
     isExpired = false,
     cause: unknown = isExpired ? undefined : this.#transport.connectError,

@@ -1,9 +1,3 @@
-/**
- * The sessions of a strategy instance, one after the other: the first one is opened on first use, the
- * next one when the last is over.
- *
- * @module
- */
 import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
@@ -13,17 +7,18 @@ import type {
   TransportState,
   ZooKeeperTransport,
 } from "../connection/transport.ts";
-import { Session, type SessionLeases, type SessionSettings } from "./session.ts";
+import { Session, type SessionLeases } from "./session.ts";
 
 /** How many calls enter queues at the same time: their requests are as many as may be unanswered. */
 const MAX_ENTERING = 128;
 
-/** Opens sessions, at most one at a time. */
+/** The sessions of an instance, one at a time: each is opened at the first use after the end of the one before. */
 export class Sessions {
   /** The current session, or the last one if that is over; `null` before the first one. Only `Sessions` writes it. */
   latest: Session | null = null;
   readonly #leases: SessionLeases;
-  readonly #settings: SessionSettings;
+  readonly #rootPath: string;
+  readonly #options: TransportOptions;
   readonly #open: (options: TransportOptions) => ZooKeeperTransport;
   readonly #clock: Clock;
   readonly #closed = new AbortController();
@@ -34,11 +29,13 @@ export class Sessions {
 
   constructor(
     leases: SessionLeases,
-    settings: SessionSettings,
+    rootPath: string,
+    options: TransportOptions,
     open: (options: TransportOptions) => ZooKeeperTransport,
   ) {
     this.#leases = leases;
-    this.#settings = settings;
+    this.#rootPath = rootPath;
+    this.#options = options;
     this.#open = open;
     this.#clock = leases.clock;
   }
@@ -70,7 +67,7 @@ export class Sessions {
     return new ZooKeeperError("NOT_CONNECTED", "There is no connection to ZooKeeper", { cause });
   }
 
-  /** Whether no server could be connected to, when that was last tried. */
+  /** Whether an attempt to connect has failed since the last session was accepted. */
   get isFailing(): boolean {
     return this.#transport?.isFailing ?? false;
   }
@@ -80,7 +77,7 @@ export class Sessions {
     return this.latest?.lastAnswerMs ?? -Infinity;
   }
 
-  /** The same for a call, in the time that its budget has left. */
+  /** As `current()`, but for a call: in the time that its budget has left. */
   async within(budget: OutageBudget): Promise<Session> {
     const session = await budget.settle(this.current());
     budget.answered();
@@ -88,11 +85,9 @@ export class Sessions {
   }
 
   /**
-   * Admits a call that is about to enter a queue, and afterwards calls {@linkcode Sessions.entered}. Others
-   * wait in line, without a znode and without a request. So many calls at once do not block the event loop,
-   * and when there is no answer, only the admitted ones try again.
-   *
-   * @returns The end of the wait; `null` without one. Rejects if the signal aborts.
+   * Admits a call that is about to enter a queue, and afterwards calls {@linkcode Sessions.entered}. Others wait in
+   * line, without a znode and without a request: so many calls at once do not block the event loop, and when there is
+   * no answer, only the admitted ones try again. Returns the wait, if any, which rejects if the signal aborts.
    */
   admit(signal: AbortSignal): Promise<void> | null {
     return ++this.#enteringCount > MAX_ENTERING ? this.#waitInLine(signal) : null;
@@ -129,7 +124,8 @@ export class Sessions {
 
   async #openNext(): Promise<Session> {
     this.#closed.signal.throwIfAborted();
-    const transport = this.#transport = this.#open(this.#settings);
+    const transport = this.#transport = this.#open(this.#options);
+    const { auth, unavailableAfterMs } = this.#options;
     const opened = Promise.withResolvers<Session>();
     const fail = (code: "TIMEOUT" | "AUTH_FAILED" | "SETUP", message: string) => {
       const { connectError: cause } = transport;
@@ -139,7 +135,7 @@ export class Sessions {
     const onStateChange = (state: TransportState) => {
       if (state === "connected") {
         // From here on the session listens to the transport.
-        opened.resolve(new Session(transport, this.#leases, this.#settings));
+        opened.resolve(new Session(transport, this.#leases, this.#rootPath, auth === undefined));
       } else if (state !== "refused") fail("TIMEOUT", late);
       // A server that refuses credentials was connected to.
       else if (transport.connectError === undefined) {
@@ -147,7 +143,6 @@ export class Sessions {
       } else fail("SETUP", "No ZooKeeper server can be connected to");
     };
     transport.setListener({ onStateChange, onPing: () => {} });
-    const { unavailableAfterMs } = this.#settings;
     const cancel = this.#clock.schedule(() => fail("TIMEOUT", late), unavailableAfterMs);
     try {
       return this.latest = await abortable(opened.promise, this.#closed.signal);

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
-import { FakeTransport, FakeTree, SETTINGS } from "../../../testing/zookeeper/fake_zookeeper.ts";
+import { FakeTransport, FakeTree, ROOT_PATH } from "../../../testing/zookeeper/fake_zookeeper.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { SharedQueue } from "../../../zookeeper/recipe/shared_queue.ts";
 import type { LockMode } from "../../../mod.ts";
@@ -15,7 +15,7 @@ function openQueue() {
   const newSession = () => {
     const transport = new FakeTransport(tree);
     const leases = { clock: new FakeClock(), extendAll: () => {}, loseAll: () => {} };
-    const session = new Session(transport, leases, SETTINGS);
+    const session = new Session(transport, leases, ROOT_PATH, true);
     return { transport, session };
   };
   const { transport, session } = newSession();

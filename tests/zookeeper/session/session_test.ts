@@ -8,7 +8,7 @@ import {
   FakeTransport,
   FakeTree,
   refusal,
-  SETTINGS,
+  ROOT_PATH,
   settle,
 } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
@@ -27,7 +27,7 @@ function openSession() {
       causes.push(cause);
     },
   };
-  const session = new Session(transport, leases, SETTINGS);
+  const session = new Session(transport, leases, ROOT_PATH, true);
   return { clock, tree, transport, session, extensions, losses, causes };
 }
 

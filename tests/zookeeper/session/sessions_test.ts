@@ -8,6 +8,7 @@ import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,
   FakeTree,
+  ROOT_PATH,
   SETTINGS,
   settle,
 } from "../../../testing/zookeeper/fake_zookeeper.ts";
@@ -24,7 +25,7 @@ function newSessions() {
     extendAll: () => {},
     loseAll: (reason) => void losses.push(reason),
   };
-  const sessions = new Sessions(leases, SETTINGS, () => {
+  const sessions = new Sessions(leases, ROOT_PATH, SETTINGS, () => {
     const transport = new FakeTransport(tree);
     transport.state = "connecting";
     transports.push(transport);
