@@ -1,15 +1,8 @@
-/**
- * Deletes lock files that nobody uses: some time after their last release, at disposal, and when a
- * killed process has left them. Why that is safe is in
- * [ADR 24](../docs/adr/0024-files-who-may-write-and-deletion.md).
- *
- * @module
- */
 import { dirname } from "node:path";
 import { BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { someLockFiles } from "./lock_directory.ts";
 import { EMPTY_RECORD, type LockFile, observe, readRecord, type Record } from "./locked_file.ts";
-import { hasExactId, isAt, openRegular } from "./regular_file.ts";
+import { closeUnlocked, hasExactId, isAt, openRegular } from "./regular_file.ts";
 import type { FileSystem } from "./system/port.ts";
 import type { TokenFile } from "./tokens.ts";
 
@@ -26,7 +19,11 @@ const SWEEP_FILES = 1_024;
 /** For how long, in ms, nobody has touched such a file. A live waiter would have locked it. */
 const LEFT_MS = 10_000;
 
-/** Deletes the lock files of one `FileLock`. Its timer does not keep the process alive. */
+/**
+ * Deletes the lock files of a `FileLock` that nobody uses: some time after their last release, at disposal, and when
+ * a killed process has left them. Why that is safe is in
+ * [ADR 24](../docs/adr/0024-files-who-may-write-and-deletion.md). Its timer does not keep the process alive.
+ */
 export class Cleaner {
   readonly #fs: FileSystem;
   /** When each file was released, in monotonic ms, by its path and in that order. */
@@ -86,10 +83,7 @@ export class Cleaner {
     this.#wake(Math.max(STEP_EVERY_MS, nextMs + IDLE_MS - BACKGROUND_CLOCK.now()));
   }
 
-  /**
-   * Deletes one step of the files that were released at `untilMs` or before. Returns false if another
-   * process was writing the tokens.
-   */
+  /** Deletes a step of the files released by `untilMs`; `false` if another process was writing the tokens. */
   #deleteIdle(untilMs: number): boolean {
     const files = [...this.#idle.entries().take(STEP_FILES)]
       .filter(([, releasedMs]) => releasedMs <= untilMs);
@@ -110,7 +104,7 @@ export class Cleaner {
     }, () => {}); // Without a list nothing is deleted; the next sweep tries again.
   }
 
-  /** Deletes one step of the files that killed processes left. Returns as the other. */
+  /** Deletes one step of the files that killed processes left. Returns as `#deleteIdle()` does. */
   #deleteLeft(): boolean {
     if (this.#ready.length === 0) {
       this.#ready = this.#left.splice(0, STEP_FILES).filter((path) => isLeft(this.#fs, path));
@@ -137,12 +131,10 @@ function isLeft(fs: FileSystem, path: string): boolean {
 }
 
 /**
- * Deletes the files that nobody has locked. Locks each one for that: only the process that has locked
- * the file which the path names may delete it, and it deletes before it unlocks. A process that opened
- * the file before finds the path changed when it has locked it, and starts over.
- *
- * @param paths The paths of lock files. An error leaves a file as it is: deletion is never needed.
- * @returns The paths that were not looked at, because another process was writing the tokens.
+ * Deletes the files that nobody has locked. Locks each one for that: only the process that has locked the file which
+ * the path names may delete it, and it deletes before it unlocks. A process that opened the file before finds the
+ * path changed when it has locked it, and starts over. An error leaves a file as it is: deletion is never needed.
+ * Returns the paths that were not looked at, because another process was writing the tokens.
  */
 export function deleteUnused(
   fs: FileSystem,
@@ -189,6 +181,6 @@ function deleteOne(
     fs.unlink(path);
     return true;
   } finally {
-    file.close();
+    closeUnlocked(file);
   }
 }

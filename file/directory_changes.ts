@@ -1,14 +1,8 @@
-/**
- * Wakes the waiters of one `FileLock` when their lock files may be free. All of them share one watch of
- * the directory, which the runtime gives.
- *
- * @module
- */
 import { basename, dirname } from "node:path";
 import { unwatchAbort, watchAbort } from "../core/time/abort_watch.ts";
 import { BACKGROUND_CLOCK, type Cancel, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { NotLocked } from "./locked_file.ts";
-import type { DirectoryListener, DirectoryWatch, FileSystem } from "./system/port.ts";
+import type { DirectoryListener, FileSystem } from "./system/port.ts";
 
 /** The pauses in ms, at first and at last, between looks besides a watch: it may have missed a change. */
 const BACKSTOP_MS = [1_000, 5_000] as const;
@@ -62,20 +56,20 @@ export class Waiter {
   }
 }
 
-/** The changes of the files in a directory. */
+/** Wakes the waiters of a `FileLock`, which share a watch, when their lock files may be free. */
 export class DirectoryChanges implements DirectoryListener {
   readonly #fs: Pick<FileSystem, "watch" | "stat">;
   readonly #pollIntervalMs: number;
   /** By file name. */
   readonly #waiters = new Map<string, Waiter>();
-  #watch: DirectoryWatch | null = null;
+  /** Ends the watch; `null` if there is none. */
+  #endWatch: (() => void) | null = null;
   #watchedId = "";
   /** Set when a watch begins. */
   #checkAtMs = Infinity;
   #retryAtMs = -Infinity;
   #cancelLinger: Cancel | null = null;
 
-  /** @param pollIntervalMs How often, in ms, a waiter looks at first for what no watch reports. */
   constructor(fs: Pick<FileSystem, "watch" | "stat">, pollIntervalMs: number) {
     this.#fs = fs;
     this.#pollIntervalMs = pollIntervalMs;
@@ -83,7 +77,7 @@ export class DirectoryChanges implements DirectoryListener {
 
   /** Whether the directory is watched: there are waiters, or there were some lately. */
   get isWatched(): boolean {
-    return this.#watch !== null;
+    return this.#endWatch !== null;
   }
 
   /** Adds the waiter of a file. A file has one at most. */
@@ -95,7 +89,7 @@ export class DirectoryChanges implements DirectoryListener {
 
   leave({ path }: Waiter): void {
     this.#waiters.delete(basename(path));
-    if (this.#waiters.size > 0 || this.#watch === null) return;
+    if (this.#waiters.size > 0 || this.#endWatch === null) return;
     this.#cancelLinger ??= BACKGROUND_CLOCK.schedule(() => {
       this.#cancelLinger = null;
       if (this.#waiters.size === 0) this.close();
@@ -103,10 +97,8 @@ export class DirectoryChanges implements DirectoryListener {
   }
 
   /**
-   * Waits until it is time to try again. The first call of a waiter returns at once, unless it yields.
-   *
-   * @param seen What the last look or try has found.
-   * @param isForeign Whether so many looks have found it locked without a mark that another program has locked it.
+   * Waits until it is time to try again. The first call of a waiter returns at once, unless it yields. `isForeign`:
+   * so many looks have found the file locked without a mark that another program has locked it.
    */
   async next(
     waiter: Waiter,
@@ -128,8 +120,8 @@ export class DirectoryChanges implements DirectoryListener {
   close(): void {
     this.#cancelLinger?.();
     this.#cancelLinger = null;
-    this.#watch?.close();
-    this.#watch = null;
+    this.#endWatch?.();
+    this.#endWatch = null;
   }
 
   onChange(fileName: string): void {
@@ -141,18 +133,18 @@ export class DirectoryChanges implements DirectoryListener {
   }
 
   onEnd(): void {
-    this.#watch = null;
+    this.#endWatch = null;
     this.#retryAtMs = BACKGROUND_CLOCK.now() + RETRY_MS;
     this.onAnyChange();
   }
 
   #startWatch(dir: string): void {
     const nowMs = BACKGROUND_CLOCK.now();
-    if (this.#watch !== null || nowMs < this.#retryAtMs) return;
+    if (this.#endWatch !== null || nowMs < this.#retryAtMs) return;
     this.#watchedId = directoryId(this.#fs, dir);
     this.#checkAtMs = nowMs + CHECK_MS;
-    this.#watch = this.#fs.watch(dir, this);
-    if (this.#watch === null) this.#retryAtMs = nowMs + RETRY_MS;
+    this.#endWatch = this.#fs.watch(dir, this);
+    if (this.#endWatch === null) this.#retryAtMs = nowMs + RETRY_MS;
     // Files may have changed since the last look.
     else this.onAnyChange();
   }
@@ -160,7 +152,7 @@ export class DirectoryChanges implements DirectoryListener {
   /** Ends the watch if another directory is at the path, or none. Returns whether it did. */
   #endReplaced(dir: string): boolean {
     const nowMs = BACKGROUND_CLOCK.now();
-    if (this.#watch === null || nowMs < this.#checkAtMs) return false;
+    if (this.#endWatch === null || nowMs < this.#checkAtMs) return false;
     this.#checkAtMs = nowMs + CHECK_MS;
     if (directoryId(this.#fs, dir) === this.#watchedId) return false;
     this.close();
@@ -170,8 +162,8 @@ export class DirectoryChanges implements DirectoryListener {
 
   #delayMs(waiter: Waiter, seen: NotLocked): number {
     const pollMs = this.#pollIntervalMs;
-    if (seen === "yield") return this.#watch === null ? pollMs : Math.min(pollMs, YIELD_MS);
-    if (this.#watch === null) return this.#pauseMs(waiter, pollMs, POLL_AT_MOST_MS);
+    if (seen === "yield") return this.#endWatch === null ? pollMs : Math.min(pollMs, YIELD_MS);
+    if (this.#endWatch === null) return this.#pauseMs(waiter, pollMs, POLL_AT_MOST_MS);
     if (seen === "held") return this.#pauseMs(waiter, ...BACKSTOP_MS);
     // Another program may have the file open for reading only. Its end is not reported.
     return this.#pauseMs(waiter, Math.min(pollMs, POLL_AT_MOST_MS), POLL_AT_MOST_MS);
@@ -189,10 +181,7 @@ export class DirectoryChanges implements DirectoryListener {
   }
 }
 
-/**
- * Identifies the directory at a path; `""` if there is none. Not every runtime reports that a directory
- * which it watches was removed or renamed.
- */
+/** `""` if there is none. Not every runtime reports that a watched directory was removed or renamed. */
 function directoryId(fs: Pick<FileSystem, "stat">, path: string): string {
   try {
     const { dev, ino, birthtime } = fs.stat(path);

@@ -1,8 +1,3 @@
-/**
- * How a call of the file system can fail: tells set-up errors from outages. Nothing here touches a file.
- *
- * @module
- */
 import { constants } from "node:os";
 import { type LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 
@@ -49,10 +44,7 @@ function remedyFor(code: string): string {
   return NO_LOCKS.has(code) ? ": choose a 'dir' on a local file system" : "";
 }
 
-/**
- * The error that a call reports: a {@linkcode LockSetupError} if only a change of the set-up helps,
- * else a {@linkcode LockUnavailableError}.
- */
+/** A call's error: a `LockSetupError` if only a change of the set-up helps, else a `LockUnavailableError`. */
 export function toLockError(error: unknown, name: string, path?: string): LockError {
   const why = error instanceof Error ? error.message : String(error);
   const remedy = remedyFor(codeOf(error) ?? "");

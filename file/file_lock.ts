@@ -1,29 +1,35 @@
 /**
- * `FileLock`, from top to bottom: an acquire waits for its turn in this instance, then tries to lock the
- * file of the lock by `flock`. If somebody else has locked it, it watches the directory and looks again, at
- * once and then at each poll, or close of the file by a process that could write it. If the path still leads
- * to the file that it has locked, it marks the file as held, with a new token; otherwise it opens the path
- * again. A release ends the turn, clears that mark and unlocks the file, which is deleted a second later
- * unless it is locked or wanted then. A lease is lost, and released, once its file is no longer at the path.
+ * `FileLock`, from top to bottom: an acquire waits for its turn in this instance, then _tries_ to lock the file of
+ * the lock by `flock`, and creates it if need be. If somebody else has locked it, the acquire waits: it watches the
+ * directory, and looks again at once, then at each close of the file by a process that could write it, at its
+ * removal, and rarely besides; without a watch, or while the file is `"unmarked"`, it polls. A file that it has
+ * locked, but to which the path no longer leads, is closed, and the path opened again. Else the lock is granted: the
+ * file is marked as held, with a new token. A release ends the turn, clears that mark, which counts only while the
+ * file is locked, and unlocks the file. A second later, or at disposal, the file is deleted (not with `keepFiles`),
+ * unless it is locked or wanted then: that leaves it to the next holder, or to a sweep. A lease is lost, and
+ * released, once a check, each second and at a renewal, finds that its file is no longer at the path; a release
+ * finds that, too.
  *
- * A waiter looks before it tries, by a shared lock on the file, opened for reading only, since the close after
- * a failed try wakes the others. But such a try marks the file as wanted, so a waiter makes one if an instance
- * has got the lock twice in a row and the mark is missing. If it is there, an instance that got the lock eight
- * times in a row pauses once, then tries without a look (`"yield"`), so that others go first. A file that is
- * locked but not marked as held (`"unmarked"`) is locked for a moment, or by another program.
+ * A try that fails marks the file as wanted, if it has a record, also that of a `tryAcquire()`; its close wakes all
+ * waiters. So an acquire looks before it tries, except at first, unless its instance watches already: by a shared
+ * lock on the file, opened for reading only. It tries all the same if an instance has got the lock twice in a row
+ * and the mark is missing. Where the mark is there, an `acquire()` of an instance that got the lock eight times in a
+ * row unlocks the file again (`"yield"`), pauses for 10 ms or, without a watch, the poll interval, and tries without
+ * a look, so that others go first. The next grant clears the mark, also if it is that instance's own. A file that is
+ * locked but not marked as held (`"unmarked"`) is locked for a moment or, after 20 such looks, by another program:
+ * from then on its changes end no pause.
  *
- * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
- * `directory_changes.ts`, tokens in `tokens.ts`, deletion, also after killed processes, in `deletion.ts`.
+ * A system call that fails rejects the call, also that of a waiter: there is no outage to wait for. But no lease is
+ * lost by it, and no release rejects.
+ *
+ * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch and all pauses in
+ * `directory_changes.ts`, tokens in `tokens.ts`, deletion and sweeps in `deletion.ts`. Turns in
+ * `core/lease/local_queue.ts`, `waitMs` in `core/time/bounded_wait.ts`, the lease and disposal in `core/lease/`.
  *
  * @module
  */
 import { callSignal } from "../core/time/abort_watch.ts";
-import {
-  ACQUIRE_OPTIONS,
-  readAcquireOptions,
-  readMaxWaiters,
-  readPrefix,
-} from "../core/contract/call_options.ts";
+import { ACQUIRE_OPTIONS, readMaxWaiters, readPrefix } from "../core/contract/call_options.ts";
 import { BACKGROUND_CLOCK, instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AcquireOptions,
@@ -41,14 +47,14 @@ import { Calls, isPlain, isPlainTry } from "../core/lease/calls.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
-import type { Traced } from "../core/lease/tracing.ts";
+import type { CallOptions } from "../core/lease/tracing.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { checkName, makeOwnerId } from "../core/contract/options.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
 import { Cleaner } from "./deletion.ts";
 import { LockDirectory, lockPath } from "./lock_directory.ts";
-import type { LockedFile, NotLocked } from "./locked_file.ts";
+import type { LockedFile } from "./locked_file.ts";
 import { type FileLockOptions, readOptions } from "./options.ts";
 import { chooseFileSystem } from "./system/choose.ts";
 
@@ -60,22 +66,21 @@ const BRIEF_LOCK_TRIES = 20;
 /**
  * Named locks between the processes of one machine, without a server.
  *
- * The kernel frees its lock on a file (`flock`) when the process ends,
- * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
- * served first in, first out. A watch of the directory notifies waiting instances when the lock is
- * free, also if its holder was killed; without one (see `pollIntervalMs`) they poll. Between instances
- * there is no order, but one that was granted the lock eight times in a row lets others go first. So
- * `onWait` and `query()` know the waiters of this instance only.
+ * The kernel frees its lock on a file (`flock`) when the process ends, however it ends. So there is no TTL, and
+ * `remainingMs` is `Infinity`. Waiters of one instance are served first in, first out. A watch of the directory
+ * notifies waiting instances when the lock is free, also if its holder was killed; without one (see `pollIntervalMs`)
+ * they poll. Between instances there is no order, but one that was granted the lock eight times in a row lets others
+ * that wait go first. So `onWait` and `query()` know the waiters of this instance only.
  *
- * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
- * Files that nobody uses are deleted (see `keepFiles`), except `holdfast.tokens`, which keeps tokens
- * growing. Fencing tokens are `max(previous + 1, wall clock in µs)`.
+ * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second. Files that
+ * nobody uses are deleted (see `keepFiles`), except `holdfast.tokens`, which keeps tokens growing. A fencing token is
+ * the wall clock in µs, or if that is behind, one more than the last token.
  *
- * Works with Deno 2.8 or later, with Node 22.12 or later if the package `koffi` is installed, and with Bun
- * 1.3 or later. Processes of all three exclude each other. Not on Windows.
+ * Works with Deno 2.8 or later, with Node 22.12 or later if the package `koffi` is installed, and with Bun 1.3 or
+ * later. Processes of all three exclude each other. Not on Windows.
  *
- * Deno needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
- * far as `--allow-read` permits. Local file systems only.
+ * Deno needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as far as
+ * `--allow-read` permits. Local file systems only.
  *
  * @example Usage
  * ```ts
@@ -115,7 +120,7 @@ export class FileLock implements ListableLock {
   readonly #directory: LockDirectory;
   readonly #changes: DirectoryChanges;
   readonly #cleaner: Cleaner | null;
-  readonly #calls: Calls<AcquireOptions>;
+  readonly #calls: Calls;
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
@@ -143,11 +148,11 @@ export class FileLock implements ListableLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#read(name, options);
+    const read = this.#calls.read(name, options);
     return isPlain(read) ? await this.#wait(name, read) : await this.#calls.acquire(name, read);
   }
 
-  async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
+  async #wait(name: string, options: CallOptions): Promise<Lease> {
     const call = callSignal(options.signal, this.#lifetime.ended);
     const { signal } = call;
     const { label = this.#lifetime.label, onWait } = options;
@@ -164,9 +169,24 @@ export class FileLock implements ListableLock {
       signal.throwIfAborted();
       // A watch means that locks were contended lately.
       const looksFirst = this.#changes.isWatched;
-      const seen = this.#directory.tryLock(name, label, { looksFirst, mayYield: true });
+      let seen = this.#directory.tryLock(name, label, { looksFirst, mayYield: true });
       if (typeof seen === "object") return this.#open(name, turn, seen, options);
-      return await this.#waitForFile({ name, turn, sinceMs, seen, options, signal, notify });
+      const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
+      this.#queue.waitAhead(name, { mode: "exclusive", sinceMs, label });
+      try {
+        notify?.({ position: 1, waiters: this.#queue.waiterCount(name) });
+        for (let foreign = 0; typeof seen !== "object";) {
+          foreign = seen === "unmarked" ? foreign + 1 : 0;
+          await this.#changes.next(waiter, seen, signal, foreign > BRIEF_LOCK_TRIES);
+          signal.throwIfAborted();
+          const mayYield = seen !== "yield"; // not twice in a row
+          seen = this.#directory.tryLock(name, label, { looksFirst: mayYield, mayYield });
+        }
+        return this.#open(name, turn, seen, options);
+      } finally {
+        this.#queue.waitAhead(name, null);
+        this.#changes.leave(waiter);
+      }
     } catch (error) {
       turn?.end();
       throw error;
@@ -175,60 +195,38 @@ export class FileLock implements ListableLock {
     }
   }
 
-  async #waitForFile(
-    { name, turn, sinceMs, seen, options, signal, notify }: {
-      name: string;
-      turn: Turn;
-      sinceMs: number;
-      seen: NotLocked;
-      options: AcquireOptions & Traced;
-      signal: AbortSignal;
-      notify: ((info: WaitInfo) => void) | undefined;
-    },
-  ): Promise<Lease> {
-    const { label = this.#lifetime.label } = options;
-    const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
-    this.#queue.waitAhead(name, { mode: "exclusive", sinceMs, label });
-    try {
-      notify?.({ position: 1, waiters: this.#queue.waiterCount(name) });
-      let foreign = 0;
-      for (let last = seen;;) {
-        foreign = last === "unmarked" ? foreign + 1 : 0;
-        await this.#changes.next(waiter, last, signal, foreign > BRIEF_LOCK_TRIES);
-        signal.throwIfAborted();
-        const mayYield = last !== "yield"; // not twice in a row
-        const how = { looksFirst: mayYield, mayYield };
-        const result = this.#directory.tryLock(name, label, how);
-        if (typeof result === "object") return this.#open(name, turn, result, options);
-        last = result;
-      }
-    } finally {
-      this.#queue.waitAhead(name, null);
-      this.#changes.leave(waiter);
-    }
-  }
-
   /** Acquires the lock if it is free now, or within `waitMs`. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    const read = this.#read(name, options);
+    const read = this.#calls.read(name, options);
     if (isPlainTry(read)) return await this.#tryOnce(name, read);
     return await this.#calls.tryAcquire(name, read);
   }
 
-  async #tryOnce(name: string, options: AcquireOptions & Traced): Promise<Lease | null> {
-    const { signal, onWait } = options;
+  async #tryOnce(name: string, options: CallOptions): Promise<Lease | null> {
+    const { signal, onWait, label = this.#lifetime.label } = options;
     signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
     if (turn === null) {
       onWait?.({ waiters: this.#queue.waiterCount(name) });
       return null;
     }
+    const how = { looksFirst: false, mayYield: false };
     let lease: Lease | null = null;
     try {
-      lease = await this.#tryBriefly(name, turn, options);
+      for (let tries = 0; lease === null; tries++) {
+        const seen = this.#directory.tryLock(name, label, how);
+        if (typeof seen === "object") lease = this.#open(name, turn, seen, options);
+        else if (tries === BRIEF_LOCK_TRIES || seen === "held") break;
+        else {
+          await pause(SYSTEM_CLOCK, 1);
+          signal?.throwIfAborted();
+          this.#lifetime.ended.throwIfAborted();
+        }
+      }
     } finally {
       if (lease === null) turn.end();
     }
+    await null; // as with the other strategies, a signal that aborts in the same tick ends the call
     if (signal?.aborted) {
       await lease?.release();
       throw signal.reason;
@@ -236,28 +234,11 @@ export class FileLock implements ListableLock {
     return lease;
   }
 
-  async #tryBriefly(
-    name: string,
-    turn: Turn,
-    options: AcquireOptions & Traced,
-  ): Promise<Lease | null> {
-    const { signal, label = this.#lifetime.label } = options;
-    const how = { looksFirst: false, mayYield: false };
-    for (let tries = 0;; tries++) {
-      const result = this.#directory.tryLock(name, label, how);
-      if (typeof result === "object") return this.#open(name, turn, result, options);
-      if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
-      await pause(SYSTEM_CLOCK, 1);
-      signal?.throwIfAborted();
-      this.#lifetime.ended.throwIfAborted();
-    }
-  }
-
   #open(
     name: string,
     turn: Turn,
     locked: LockedFile,
-    options: AcquireOptions & Traced,
+    options: CallOptions,
   ): Lease {
     return this.#engine.open({
       name,
@@ -282,13 +263,12 @@ export class FileLock implements ListableLock {
         this.#cleaner?.release(locked.file);
         return wasAtPath ? { state: "released" } : { state: "gone", reason: "stolen" };
       },
-    })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
+    })!; // open() returns null only for a grant whose TTL is over, or may be, and there is no TTL here
   }
 
   /**
-   * Reads the holder of a lock, and its waiters in this instance. If another program has locked the
-   * file, for instance `flock(1)`, the holder has neither label nor token. See
-   * {@linkcode DistributedLock.query}.
+   * Reads the holder of a lock, and its waiters in this instance. If another program has locked the file, for
+   * instance `flock(1)`, the holder has neither label nor token. See {@linkcode DistributedLock.query}.
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
@@ -342,12 +322,5 @@ export class FileLock implements ListableLock {
       await pause(SYSTEM_CLOCK, 1);
       this.#lifetime.ended.throwIfAborted();
     }
-  }
-
-  #read(name: string, options: AcquireOptions): AcquireOptions {
-    checkName(name);
-    const read = readAcquireOptions(options, this.capabilities);
-    this.#lifetime.throwIfEnded();
-    return read;
   }
 }

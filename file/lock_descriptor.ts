@@ -1,9 +1,3 @@
-/**
- * The descriptors of locked files, for a child process that must keep the lock: `flock` locks the open file,
- * which a child shares that gets the descriptor, so it stays locked until the last of them has closed it.
- *
- * @module
- */
 import { readdirSync, readlinkSync } from "node:fs";
 import { basename } from "node:path";
 import { lockPath } from "./lock_directory.ts";
@@ -12,8 +6,9 @@ import { lockPath } from "./lock_directory.ts";
 const OPEN_FILES = "/proc/self/fd";
 
 /**
- * Lists the open files of this process that are lock files of a name, whatever their directory; it may have
- * inherited some. Empty where the system does not tell.
+ * Lists the open files of this process that are lock files of a name, whatever their directory; it may have inherited
+ * some. Empty where the system does not tell. A child process that gets the descriptor keeps the lock: `flock` locks
+ * the open file, which both share, until the last of them has closed it.
  */
 export function lockDescriptors(name: string): number[] {
   const file = basename(lockPath("", name));

@@ -1,9 +1,3 @@
-/**
- * The directory of the lock files: its default, its creation, the paths in it, and the errors of the calls
- * that use them. One file is in `locked_file.ts`, the check of who may write to the directory in `trust.ts`.
- *
- * @module
- */
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -72,11 +66,9 @@ export class LockDirectory {
   }
 
   /**
-   * Tries to lock the file of a lock. Creates the directory if it does not exist; also once more if it was
-   * removed meanwhile.
-   *
-   * @param looksFirst Whether to look before, as a try that fails wakes the waiters of other processes.
-   * @param mayYield Whether to let other processes go first after several grants in a row.
+   * Tries to lock the file of a lock. Creates the directory if it does not exist; also once more if it was removed
+   * meanwhile. `looksFirst`: tries only if a look says so, as a try that fails wakes the waiters of other processes.
+   * `mayYield`: lets other processes go first after several grants in a row.
    */
   tryLock(
     name: string,
@@ -108,11 +100,7 @@ export class LockDirectory {
     }
   }
 
-  /**
-   * The names that stand in the lock files. A file with a name that is not that of its path is no lock file.
-   *
-   * @param what What is listed, for the message of an error.
-   */
+  /** The names in the lock files. A file whose path does not fit its name is no lock file. Errors name `what`. */
   async *names(what: string): AsyncGenerator<string> {
     try {
       this.#find(); // checks who may write there
@@ -133,19 +121,20 @@ export class LockDirectory {
   #open(): TokenFile {
     const found = this.#find();
     if (found !== null) return found;
-    if (this.#isShared) throw missing(this.path);
-    this.#create();
-    return this.#check();
-  }
-
-  #create(): void {
+    const dir = JSON.stringify(this.path);
+    if (this.#isShared) {
+      throw new SetupFailure(
+        "the shared directory does not exist: create it, for instance by " +
+          `install -d -m 2770 -g GROUP ${dir}`,
+      );
+    }
     try {
       this.#fs.makeDirectory(this.path, 0o700);
     } catch (cause) {
       if (codeOf(cause) !== "ENOENT") throw cause;
-      const dir = JSON.stringify(this.path);
       throw new SetupFailure(`${dir} cannot be created: choose another 'dir'`, { cause });
     }
+    return this.#check();
   }
 
   #find(): TokenFile | null {
@@ -182,10 +171,7 @@ export function lockPath(dir: string, name: string): string {
   return join(dir, `${createHash("sha256").update(name, "utf8").digest("hex")}.lock`);
 }
 
-/**
- * Lists lock files of a directory, at most `most`, from a random one on: so that several processes,
- * and one process again and again, look at all of them in the end.
- */
+/** Lists up to `most` lock files, from a random one on, so that repeated calls see all of them in the end. */
 export async function someLockFiles(dir: string, most: number): Promise<string[]> {
   const entries = await readdir(dir, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isFile() && LOCK_FILE.test(entry.name))
@@ -204,18 +190,10 @@ function sharedMode(fs: FileSystem, dir: string): number {
   return (mode ?? 0) & 0o666 | PRIVATE_MODE;
 }
 
-function missing(dir: string): SetupFailure {
-  const command = `install -d -m 2770 -g GROUP ${JSON.stringify(dir)}`;
-  return new SetupFailure(
-    `the shared directory does not exist: create it, for instance by ${command}`,
-  );
-}
-
 /**
- * The default directory: a user's own one, since a second user could not write to that of the first.
- *
- * @throws {Error} If the environment may not be read. There is no fallback: two
- * processes with different permissions could then use different directories, and both hold a lock.
+ * The user's own directory, since a second user could not write to that of the first. Throws if the environment may
+ * not be read: with a fallback, two processes with different permissions could use different directories, and both
+ * hold a lock.
  */
 function defaultDir(fs: FileSystem): string {
   const uid = fs.uid();

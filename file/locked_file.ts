@@ -5,6 +5,7 @@
  * @module
  */
 import {
+  closeUnlocked,
   hasExactId,
   isAt,
   isOnlyAt,
@@ -36,10 +37,7 @@ export interface Record {
   readonly token: bigint;
   /** Whether the lock was granted and not released. A holder that dies leaves `true` behind. */
   readonly held: boolean;
-  /**
-   * Whether another process waits. Its failed tries set this mark; the grant that begins a new streak
-   * clears it.
-   */
+  /** Whether another process waits: a failed try sets this mark, the grant that begins a streak clears it. */
   readonly wanted: boolean;
   /** How many grants in a row went to {@linkcode Record.lockerId}. */
   readonly streak: number;
@@ -98,19 +96,12 @@ export class LockedFile {
     this.#info = info;
   }
 
-  /**
-   * Whether the path still leads to the locked file. If not, another process may have locked the file
-   * that is there now.
-   */
+  /** Whether the path still leads to the file. If not, another process may have locked the one there now. */
   isAtPath(): boolean {
     return isAt(this.file.fs, this.#info, this.file.path);
   }
 
-  /**
-   * Marks the file as not held, and unlocks it.
-   *
-   * @returns Whether the path led to it until now; also `false` if the file system does not tell.
-   */
+  /** Marks it as not held, and unlocks it. Returns whether the path led to it until now; `false` if unknown. */
   release(): boolean {
     let wasAtPath = false;
     try {
@@ -123,9 +114,8 @@ export class LockedFile {
     } catch {
       // A stale mark shows only while another program has locked the file: query() asks the kernel.
     }
-    unlock(this.#opened);
     try {
-      this.#opened.close();
+      closeUnlocked(this.#opened);
     } catch {
       // The descriptor is gone all the same: it cannot be released again.
     }
@@ -134,24 +124,9 @@ export class LockedFile {
 }
 
 /**
- * The kernel unlocks a file when it is closed. But a child process that is just being started has a copy of
- * the open file until it runs its program, and would keep the lock until then.
- */
-function unlock(file: OpenFile): void {
-  try {
-    file.unlock();
-  } catch {
-    // The close follows.
-  }
-}
-
-/**
- * Tries to lock the file of a lock; creates it if it does not exist. All file operations are
- * synchronous: on a local disk each takes a few microseconds, a tenth of an asynchronous one.
- *
- * @param locker The instance that locks, as its record will name it.
- * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
- * @throws {SetupFailure} If another kind of file is at the path.
+ * Tries to lock the file of a lock; creates it if it does not exist. All file operations are synchronous: on a local
+ * disk each takes a few microseconds, a tenth of an asynchronous one. `mayYield`: others go first after
+ * {@linkcode FAIR_STREAK} grants in a row.
  */
 export function tryLock(
   file: LockFile,
@@ -188,10 +163,7 @@ export function tryLock(
         throw error;
       }
     } finally {
-      if (locked === null) {
-        unlock(opened);
-        opened.close();
-      }
+      if (locked === null) closeUnlocked(opened);
     }
   }
   throw changing();
@@ -208,33 +180,27 @@ function discard({ fs, path, isKept }: LockFile, info: FileInfo): void {
 }
 
 /**
- * Whether a waiter should try to lock the file. A try that fails wakes all the others, as it closes a file that it
- * could write. A look does not.
- *
- * @returns `"free"` if it should try, because the file seems free, or must be marked as wanted.
+ * Looks whether a waiter should try to lock the file: `"free"` if it seems free, or must be marked as wanted. A try
+ * that fails wakes all the others, as it closes a file that it could write. A look does not.
  */
 export function look(fs: FileSystem, path: string): "free" | "held" | "unmarked" {
   const file = openRegular(fs, path, "read");
   if (file === null) return "free";
   try {
     // A shared lock does not exclude other looks.
-    if (file.tryLock(false)) {
-      unlock(file);
-      return "free";
-    }
+    if (file.tryLock(false)) return "free";
     if (!isAt(fs, file.stat(), path)) return "free";
     const { held, wanted, streak } = readRecord(file);
     if (!held) return "unmarked";
     // The mark is needed before the last grant of a streak. At the first one most waiters need not set it.
     return wanted || streak === 1 ? "held" : "free";
   } finally {
-    file.close();
+    closeUnlocked(file);
   }
 }
 
 /**
- * Finds out who has locked the file: the record of the holder; `"free"`; or `"unmarked"`, for a moment
- * while an instance locks, releases or deletes it, and for long if another program has locked it.
+ * Finds out who has locked the file: the record of the holder, `"free"`, or `"unmarked"` (see {@linkcode NotLocked}).
  * Creates no file. Clears the mark of a holder that was killed.
  */
 export function observe(fs: FileSystem, path: string): Record | "free" | "unmarked" {
@@ -250,8 +216,7 @@ export function observe(fs: FileSystem, path: string): Record | "free" | "unmark
       if (record.held) writeAt(file, HELD_OFFSET, MARKS.not);
       return "free";
     } finally {
-      unlock(file);
-      file.close();
+      closeUnlocked(file);
     }
   }
   throw changing();
@@ -308,10 +273,7 @@ export function encodeRecord(record: Record, name?: string): Uint8Array {
   return new TextEncoder().encode(name === undefined ? header : `${header}${ascii(name)}\n`);
 }
 
-/**
- * Reads a header. A damaged one counts as empty: tokens still grow, since they are at least the wall
- * clock.
- */
+/** Reads a header. A damaged one counts as empty: tokens still grow, as they are at least the wall clock. */
 export function decodeRecord(bytes: Uint8Array): Record {
   const fields = FIELDS.exec(new TextDecoder().decode(bytes.subarray(0, RECORD_BYTES)));
   if (fields === null) return EMPTY_RECORD;

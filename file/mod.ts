@@ -1,6 +1,5 @@
 /**
- * Locks between the processes of one machine, on files: no server needed. Node needs the package
- * `koffi`.
+ * Locks between the processes of one machine, on files: no server needed. Node needs the package `koffi`.
  *
  * @example Usage
  * ```ts

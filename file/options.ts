@@ -1,8 +1,3 @@
-/**
- * The options of `FileLock`, their defaults and checks.
- *
- * @module
- */
 import {
   duration,
   flag,
@@ -16,28 +11,26 @@ import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.t
 /** Options of {@linkcode FileLock}. */
 export interface FileLockOptions extends StrategyOptions {
   /**
-   * The directory of the lock files, created if it does not exist. Processes exclude each other
-   * only if they use the same directory, on a local file system (not NFS or SMB). A relative path
-   * counts from the working directory in which the `FileLock` is created.
+   * The directory of the lock files, created if it does not exist. Processes exclude each other only if they use the
+   * same directory, on a local file system (not NFS or SMB). A relative path counts from the working directory in
+   * which the `FileLock` is created.
    *
    * The default is the user's own: `holdfast` in `$XDG_RUNTIME_DIR` if that belongs to the user, else
-   * `holdfast-<user id>` in the temporary directory. In Deno it needs `--allow-env` and `--allow-sys=uid`. It
-   * may differ between a shell, a service and a cron job, so set `dir` when these share a lock.
+   * `holdfast-<user id>` in the temporary directory. In Deno it needs `--allow-env` and `--allow-sys=uid`. It may
+   * differ between a shell, a service and a cron job, so set `dir` when these share a lock.
    *
-   * A user that may replace a lock file can break its lock. So a directory is refused with a
-   * `LockSetupError` if it is a link, if neither this user nor root owns it, if others may write to
-   * it, or if others may replace it because they may write to a directory above it (one with the
-   * sticky bit, as `/tmp`, is allowed).
+   * A user that may replace a lock file can break its lock. So a directory is refused with a `LockSetupError` if it
+   * is a link, if neither this user nor root owns it, if others may write to it, or if others may replace it because
+   * they may write to a directory above it (one with the sticky bit, as `/tmp`, is allowed).
    *
    * @default a directory of the user's own
    */
   dir?: string | undefined;
   /**
-   * Whether other users may write to `dir`. It must exist and is then not checked, for instance
-   * `/run/lock/my-app` with mode 2770 and a group of those users. All of them can lock, and each can
-   * break the locks of the others, but none can make the process of another one write to a file
-   * elsewhere. New files get the permissions that the directory has for reading and writing: 660 in
-   * this example. Needs `dir`.
+   * Whether other users may write to `dir`. It must exist and is then not checked, for instance `/run/lock/my-app`
+   * with mode 2770 and a group of those users. All of them can lock, and each can break the locks of the others, but
+   * none can make the process of another one write to a file elsewhere. New files get the permissions that the
+   * directory has for reading and writing: 660 in this example. Needs `dir`.
    *
    * @default {false}
    */
@@ -67,7 +60,6 @@ export interface FileLockOptions extends StrategyOptions {
   pollIntervalMs?: number | undefined;
 }
 
-/** What the options must be, and their defaults. */
 export const FILE_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
   dir: text({ min: 1 }),
@@ -76,12 +68,7 @@ export const FILE_LOCK_OPTIONS = {
   pollIntervalMs: duration({ otherwise: 10 }),
 } satisfies OptionTable<FileLockOptions>;
 
-/**
- * Checks the options and fills in the defaults.
- *
- * @throws {TypeError} If an option has a wrong type or is unknown, or if `sharedDir` comes without `dir`.
- * @throws {RangeError} If an option is out of range.
- */
+/** Checks the options and fills in the defaults. Throws as the constructor of `FileLock` does. */
 export function readOptions(
   options: FileLockOptions,
 ): ReadOptions<FileLockOptions, typeof FILE_LOCK_OPTIONS> {

@@ -1,6 +1,5 @@
 /**
- * Regular files: opens and creates them without following links, reads and writes bytes, and tells whether
- * a path still names an open file. Nothing here knows their content or locks them.
+ * Regular files, opened and created without following links. Nothing here knows their content.
  *
  * @module
  */
@@ -13,10 +12,8 @@ export const PRIVATE_MODE = 0o600;
 const CREATED_WITHIN_MS = 2_000;
 
 /**
- * Opens an existing file, for reading and writing by default; `null` if there is none, or if another user is
- * creating it right now: nobody has locked it yet.
- *
- * @throws {SetupFailure} If the path is a link or no regular file: another file must not be written.
+ * Opens an existing file; `null` if there is none, or if another user is creating it right now: nobody has locked it
+ * yet. Throws a {@linkcode SetupFailure} if it is a link or not a regular file: another file must not be written.
  */
 export function openRegular(
   fs: FileSystem,
@@ -41,10 +38,7 @@ export function openRegular(
   }
 }
 
-/**
- * Opens a file, or creates it. `null` if another user is creating it right now. The caller must still
- * check {@linkcode isOnlyAt} before it writes.
- */
+/** `null` if another user is creating it now. The caller must check {@linkcode isOnlyAt} before it writes. */
 export function openOrCreate(fs: FileSystem, path: string, mode: number): OpenFile | null {
   for (;;) {
     // An error for a file that does not exist would cost more than all the rest.
@@ -81,10 +75,8 @@ export function isAt(fs: FileSystem, info: FileInfo, path: string): boolean {
 }
 
 /**
- * The same, of a file that is to be written: it may have no other name, which could be that of any file. One look
- * tells both: between two a link could come and go.
- *
- * @throws {SetupFailure} If it has another name.
+ * The same, of a file that is to be written. Throws a {@linkcode SetupFailure} if it has another name, which could be
+ * that of any file. One look tells both: between two a link could come and go.
  */
 export function isOnlyAt(fs: FileSystem, info: FileInfo, path: string): boolean {
   const named = namedAt(fs, info, path);
@@ -117,6 +109,19 @@ function isExact(number: number | bigint | null): boolean {
 
 function refused(path: string, what: string): SetupFailure {
   return new SetupFailure(`${JSON.stringify(path)} is ${what}: remove it if no process needs it`);
+}
+
+/**
+ * Closes a file that may be locked. The close alone would unlock it, too, but a child process that is just being
+ * started has a copy of the open file until it runs its program, and would keep the lock until then.
+ */
+export function closeUnlocked(file: OpenFile): void {
+  try {
+    file.unlock();
+  } catch {
+    // The close follows.
+  }
+  file.close();
 }
 
 /** Reads up to `length` bytes; fewer at the end of the file. */

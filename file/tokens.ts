@@ -1,10 +1,12 @@
-/**
- * Fencing tokens: the next one, and the file that keeps them growing.
- *
- * @module
- */
 import { existsSync } from "node:fs";
-import { isOnlyAt, openOrCreate, openRegular, readAt, writeAt } from "./regular_file.ts";
+import {
+  closeUnlocked,
+  isOnlyAt,
+  openOrCreate,
+  openRegular,
+  readAt,
+  writeAt,
+} from "./regular_file.ts";
 import type { FileSystem, OpenFile } from "./system/port.ts";
 
 /** A token, twice: if a write was cut off, the two differ. */
@@ -18,11 +20,10 @@ const READS = 100;
 const TRIES = 100;
 
 /**
- * The file of a directory that holds the floor: no token of a deleted lock file is greater. It is
- * never deleted.
+ * The file of a directory that holds the floor: no token of a deleted lock file is greater. It is never deleted.
  *
- * The floor is written alternately into two slots. If a process dies in the middle of a write, the
- * other slot still has the floor as it was before, and that process has not deleted its files.
+ * The floor is written alternately into two slots. If a process dies in the middle of a write, the other slot still
+ * has the floor as it was before, and that process has not deleted its files.
  */
 export class TokenFile {
   readonly #fs: FileSystem;
@@ -61,10 +62,7 @@ export class TokenFile {
     }
   }
 
-  /**
-   * Raises the floor to `token` if it is lower. Returns the floor, or `null` if another process is
-   * raising it right now.
-   */
+  /** Raises the floor to `token` if it is lower. Returns the floor; `null` if another process is raising it now. */
   raise(token: bigint): bigint | null {
     return this.#update((floor) => greater(floor, token));
   }
@@ -82,7 +80,7 @@ export class TokenFile {
       if (token > floor) writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
       return token;
     } finally {
-      file.close();
+      closeUnlocked(file);
     }
   }
 }

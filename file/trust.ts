@@ -1,9 +1,3 @@
-/**
- * Checks who may write to a directory, or replace it. A user that can replace a lock file can break
- * its lock, and can make a process write to another file.
- *
- * @module
- */
 import { dirname, isAbsolute, join } from "node:path";
 import { isForbidden, SetupFailure } from "./failures.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
@@ -21,11 +15,9 @@ const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who
   "may break its locks";
 
 /**
- * Checks that nobody but this user and root may write to a directory, or replace it or one above it.
- *
- * @returns The directory as it was checked.
- * @throws {SetupFailure} If others may, or if it is a link or no directory.
- * @throws {Error} If the file system or the runtime does not let us look.
+ * Checks that nobody but this user and root may write to a directory, or replace it or one above it: a user that can
+ * replace a lock file can break its lock, and can make a process write to another file. Throws a
+ * {@linkcode SetupFailure} if others may, or if it is a link or no directory; else returns what it has checked.
  */
 export function checkTrusted(fs: FileSystem, dir: string): FileInfo {
   const info = fs.lstat(dir);
@@ -120,17 +112,14 @@ function ownUid(fs: FileSystem, dir: string): number | null {
   try {
     return fs.uid();
   } catch {
-    return ownerOfNewFile(fs, join(dir, `${crypto.randomUUID()}.owner`));
-  }
-}
-
-function ownerOfNewFile(fs: FileSystem, path: string): number | null {
-  const file = fs.create(path, PRIVATE_MODE);
-  try {
-    fs.unlink(path);
-    return file.stat().uid;
-  } finally {
-    file.close();
+    const path = join(dir, `${crypto.randomUUID()}.owner`);
+    const file = fs.create(path, PRIVATE_MODE);
+    try {
+      fs.unlink(path);
+      return file.stat().uid;
+    } finally {
+      file.close();
+    }
   }
 }
 

@@ -1,8 +1,3 @@
-/**
- * Chooses the file system of the runtime.
- *
- * @module
- */
 import process from "node:process";
 import { LockSetupError } from "../../core/contract/errors.ts";
 import { SetupFailure } from "../failures.ts";
@@ -11,11 +6,12 @@ import { denoFileSystem } from "./deno.ts";
 import { nodeWithKoffi } from "./node.ts";
 import type { FileSystem } from "./port.ts";
 
+/** That of Node or Bun, made once: each definition of a function of the C library stays in memory. */
+let loaded: FileSystem | null = null;
+
 /**
- * Returns the file system of a runtime, with locks by `flock`, so that processes of all runtimes exclude
- * each other.
- *
- * @throws {LockSetupError} If the runtime cannot lock files here. Its message says what to install.
+ * Returns the file system of a runtime, with locks by `flock`, so that processes of all runtimes exclude each other.
+ * Throws a {@linkcode LockSetupError}, which says what to install, if the runtime cannot lock files here.
  */
 export function chooseFileSystem(
   { versions, platform }: {
@@ -32,11 +28,10 @@ export function chooseFileSystem(
       );
     }
     if (deno !== undefined) return denoFileSystem(deno);
-    if (bun === undefined) return nodeWithKoffi();
-    if (/^(0|1\.[0-2])\./.test(bun)) {
+    if (bun !== undefined && /^(0|1\.[0-2])\./.test(bun)) {
       throw new SetupFailure(`it needs Bun 1.3 or later; this is ${bun}`);
     }
-    return bunWithFfi();
+    return loaded ??= bun === undefined ? nodeWithKoffi() : bunWithFfi();
   } catch (error) {
     if (!(error instanceof SetupFailure)) throw error;
     const { message, cause } = error; // the failure itself says no more than the message

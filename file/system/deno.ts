@@ -1,22 +1,13 @@
-/**
- * The file system by Deno's own API, which locks files by `flock`.
- *
- * @module
- */
 import { basename } from "node:path";
 import { codeOf, codeOfNumber, SetupFailure } from "../failures.ts";
-import type { DirectoryListener, DirectoryWatch, FileInfo, FileSystem, OpenFile } from "./port.ts";
+import type { DirectoryListener, FileInfo, FileSystem, OpenFile } from "./port.ts";
 
 const ACCESS = { read: { read: true }, write: { read: true, write: true } } as const;
 
 /** Deno 2.8 does not report that it missed changes, and 2.8.0 does not end a watch that is closed. */
 const WITHOUT_WATCH = /^2\.8\./;
 
-/**
- * Returns the file system of Deno.
- *
- * @throws {SetupFailure} If this Deno cannot lock files.
- */
+/** The file system by Deno's own API, which locks files by `flock`. Throws a `SetupFailure` if it cannot. */
 export function denoFileSystem(version: string): FileSystem {
   if (typeof globalThis.Deno?.FsFile?.prototype.tryLockSync === "function") {
     return WITHOUT_WATCH.test(version) ? { ...FILE_SYSTEM, watch: () => null } : FILE_SYSTEM;
@@ -73,13 +64,6 @@ function withCode(error: unknown): unknown {
   return Object.assign(error, { code: codeOfNumber(Number(errno)) });
 }
 
-/** Part of `Deno.FsWatcher`. Its types lack `unref()`, which counts for the last `next()` only. */
-interface Watcher {
-  next(): Promise<IteratorResult<Deno.FsEvent>>;
-  unref(): void;
-  close(): void;
-}
-
 /**
  * The kinds of events after which a lock may be free. The close of a file that could be written is an
  * `access`, and to read a file gives no event. A `modify` is ignored: a new holder also writes.
@@ -89,46 +73,38 @@ const KINDS: ReadonlySet<string> = new Set(["access", "remove", "rename"]);
 /** Only Linux reports the close of a file when its process was killed. */
 const HAS_CLOSE_EVENTS: ReadonlySet<string> = new Set(["linux", "android"]);
 
-class DenoWatch implements DirectoryWatch {
-  readonly #watcher: Watcher;
-  #listener: DirectoryListener | null;
-
-  constructor(dir: string, listener: DirectoryListener) {
-    this.#watcher = Deno.watchFs(dir, { recursive: false }) as unknown as Watcher;
-    this.#listener = listener;
-    void this.#run();
-  }
-
-  close(): void {
-    this.#listener = null;
-    this.#watcher.close();
-  }
-
-  async #run(): Promise<void> {
+/** Returns a function that ends the watch. Throws if the system refuses. */
+function watchDirectory(dir: string, listener: DirectoryListener): () => void {
+  const watcher = Deno.watchFs(dir, { recursive: false }) as
+    & Deno.FsWatcher
+    & { next(): Promise<IteratorResult<Deno.FsEvent>>; unref(): void };
+  let isOpen = true;
+  const report = ({ kind, paths }: Deno.FsEvent) => {
+    if (kind === "any" && isOpen) listener.onAnyChange(); // There were too many events.
+    if (!KINDS.has(kind)) return;
+    for (const path of paths) if (isOpen) listener.onChange(basename(path));
+  };
+  const close = () => {
+    isOpen = false;
+    watcher.close();
+  };
+  const run = async () => {
     try {
       for (;;) {
-        const { done, value } = await this.#next();
+        const next = watcher.next();
+        watcher.unref(); // it counts for this `next()` only
+        const { done, value } = await next;
         if (done) break;
-        this.#report(value);
+        report(value);
       }
     } catch {
       // The runtime could not go on.
     }
-    this.#listener?.onEnd();
-    this.close();
-  }
-
-  #next(): Promise<IteratorResult<Deno.FsEvent>> {
-    const next = this.#watcher.next();
-    this.#watcher.unref();
-    return next;
-  }
-
-  #report({ kind, paths }: Deno.FsEvent): void {
-    if (kind === "any") this.#listener?.onAnyChange(); // There were too many events.
-    if (!KINDS.has(kind)) return;
-    for (const path of paths) this.#listener?.onChange(basename(path));
-  }
+    if (isOpen) listener.onEnd();
+    close();
+  };
+  void run();
+  return close;
 }
 
 const FILE_SYSTEM: FileSystem = {
@@ -147,7 +123,7 @@ const FILE_SYSTEM: FileSystem = {
   watch(dir, listener) {
     if (!HAS_CLOSE_EVENTS.has(Deno.build.os)) return null;
     try {
-      return new DenoWatch(dir, listener);
+      return watchDirectory(dir, listener);
     } catch {
       return null; // For instance at the system's limit of watches.
     }

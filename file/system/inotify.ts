@@ -1,26 +1,21 @@
 /**
  * The watch of a directory by inotify, for Node and Bun: their own watch reports no close of a file. How the
- * event loop learns that the descriptor can be read differs, so each runtime opens it in a file of its own.
+ * event loop learns that the descriptor can be read differs, so `node.ts` and `bun.ts` each open it in their own way.
  *
  * @module
  */
-import type { DirectoryListener, DirectoryWatch } from "./port.ts";
-
-/** What inotify reports, in the bytes of its events. */
-export interface InotifyListener {
-  onEvents(bytes: Uint8Array): void;
-  /** The descriptor is closed: it cannot be read. */
-  onEnd(): void;
-}
+import type { DirectoryListener } from "./port.ts";
 
 /** inotify as a runtime calls it. */
 export interface Inotify {
   /**
-   * Opens a descriptor and reads it, without a thread. It does not keep the process alive.
-   *
-   * @throws {Error} If the system refuses, for instance at its limit of descriptors.
+   * Opens a descriptor and reads it, without a thread or keeping the process alive. `onEnd`: it cannot be read any
+   * more, and is closed. Throws if the system refuses, for instance at its limit of descriptors.
    */
-  open(listener: InotifyListener): { readonly fd: number; close(): void };
+  open(
+    onEvents: (bytes: Uint8Array) => void,
+    onEnd: () => void,
+  ): { readonly fd: number; close(): void };
   /** Returns -1 if the system refuses. */
   addWatch(fd: number, path: string, mask: number): number;
 }
@@ -39,33 +34,31 @@ const ANY = MOVE_SELF | OVERFLOW | IGNORED;
 const HEADER_BYTES = 16;
 const TEXT = new TextDecoder();
 
-/** Watches a directory. Returns `null` if the system refuses. */
+/** Watches a directory. Returns a function that ends the watch; `null` if the system refuses. */
 export function watchBy(
   inotify: Inotify,
   dir: string,
   listener: DirectoryListener,
-): DirectoryWatch | null {
+): (() => void) | null {
   let isOpen = true;
-  const reports: InotifyListener = {
-    onEvents(bytes) {
-      for (const { mask, name } of eventsIn(bytes)) {
-        if (!isOpen) return;
-        if ((mask & ANY) !== 0) listener.onAnyChange();
-        else listener.onChange(name);
-      }
-    },
-    onEnd() {
-      if (isOpen) listener.onEnd();
-      isOpen = false;
-    },
+  const onEvents = (bytes: Uint8Array) => {
+    for (const { mask, name } of eventsIn(bytes)) {
+      if (!isOpen) return;
+      if ((mask & ANY) !== 0) listener.onAnyChange();
+      else listener.onChange(name);
+    }
+  };
+  const onEnd = () => {
+    if (isOpen) listener.onEnd();
+    isOpen = false;
   };
   try {
-    const { fd, close } = inotify.open(reports);
+    const { fd, close } = inotify.open(onEvents, onEnd);
     const end = () => {
       if (isOpen) close();
       isOpen = false;
     };
-    if (inotify.addWatch(fd, dir, MASK) !== -1) return { close: end };
+    if (inotify.addWatch(fd, dir, MASK) !== -1) return end;
     end();
     return null;
   } catch {

@@ -1,46 +1,26 @@
-/**
- * The file system of Node. It has no call for `flock`, so the package koffi calls it.
- *
- * @module
- */
+import { Socket } from "node:net";
 import process from "node:process";
 import { loadPackage, PackageNotFound } from "../../packages/load_package.ts";
 import { SetupFailure } from "../failures.ts";
-import { nodeFileSystem, type SystemCalls } from "./node_fs.ts";
-import { type Define, nodeInotify } from "./node_inotify.ts";
+import { CLOSE_ON_EXEC, type Inotify, NONBLOCKING } from "./inotify.ts";
+import { nodeFileSystem } from "./node_fs.ts";
 import type { FileSystem } from "./port.ts";
 
-/** Part of the package koffi. */
-interface Koffi {
-  /** `null` is the process: it has the C library of Node itself, glibc, musl or that of macOS. */
-  load(path: null): { func: Define };
-  /** The `errno` of the last call in this thread. */
-  errno(): number;
-}
-
-/**
- * Returns the file system of Node.
- *
- * @throws {SetupFailure} If koffi is not installed or does not work here.
- */
+/** The file system of Node, for which koffi calls `flock`. Throws a `SetupFailure` if koffi cannot. */
 export function nodeWithKoffi(): FileSystem {
-  return nodeFileSystem(loaded ??= loadCalls());
-}
-
-/** Loaded once: each definition of a function stays in memory. */
-let loaded: SystemCalls | null = null;
-
-function loadCalls(): SystemCalls {
   try {
-    const koffi = loadPackage<Koffi>("koffi");
+    const koffi = loadPackage<{
+      /** `null` is the process: it has the C library of Node itself, glibc, musl or that of macOS. */
+      load(path: null): Parameters<typeof nodeInotify>[0];
+      /** The `errno` of the last call in this thread. */
+      errno(): number;
+    }>("koffi");
     const library = koffi.load(null);
     const flock = library.func("int flock(int fd, int operation)");
-    return {
+    return nodeFileSystem({
       flock: (fd, operation) => flock(fd, operation) === 0 ? 0 : koffi.errno(),
-      inotify: process.platform === "linux"
-        ? nodeInotify((prototype) => library.func(prototype))
-        : null,
-    };
+      inotify: process.platform === "linux" ? nodeInotify(library) : null,
+    });
   } catch (cause) {
     const why = cause instanceof PackageNotFound
       ? `is not installed where ${cause.places} can find it: run \`npm install koffi\``
@@ -50,4 +30,42 @@ function loadCalls(): SystemCalls {
       { cause },
     );
   }
+}
+
+/** inotify in Node, by functions that koffi calls: the event loop reads the descriptor as it reads a pipe. */
+export function nodeInotify(library: {
+  /** Defines a function of the C library, by its prototype. */
+  func(prototype: string): (...args: readonly (number | string | Int32Array)[]) => number;
+}): Inotify {
+  const inotifyInit1 = library.func("int inotify_init1(int flags)");
+  const addWatch = library.func("int inotify_add_watch(int fd, const char *path, uint32_t mask)");
+  const pipe2 = library.func("int pipe2(int *ends, int flags)");
+  const dup3 = library.func("int dup3(int from, int to, int flags)");
+  const close = library.func("int close(int fd)");
+  return {
+    addWatch,
+    open(onEvents, onEnd) {
+      const flags = NONBLOCKING | CLOSE_ON_EXEC;
+      const ends = new Int32Array([-1, -1]);
+      const inotify = inotifyInit1(flags);
+      try {
+        if (inotify === -1 || pipe2(ends, flags) === -1) throw new Error("no more descriptors");
+        const [fd = -1, writingEnd = -1] = ends;
+        // A socket of Node takes a pipe, but no inotify. The event loop meets the descriptor only after this
+        // turn: until then it can be replaced.
+        const socket = new Socket({ fd, readable: true, writable: false });
+        dup3(inotify, fd, CLOSE_ON_EXEC);
+        close(writingEnd);
+        socket.on("data", (bytes) => onEvents(bytes as Uint8Array)); // text needs an encoding
+        socket.on("error", onEnd);
+        socket.unref();
+        return { fd, close: () => void socket.destroy() };
+      } catch (error) {
+        for (const end of ends) close(end);
+        throw error;
+      } finally {
+        close(inotify);
+      }
+    },
+  };
 }

@@ -1,8 +1,3 @@
-/**
- * The file system by `node:fs`, for Node and Bun.
- *
- * @module
- */
 import {
   type BigIntStats,
   closeSync,
@@ -39,16 +34,13 @@ const FLOCK = { shared: 1, exclusive: 2, withoutWaiting: 4, unlock: 8 } as const
 /** 11 on Linux, 35 on macOS. No other error means that the file is locked. */
 const { EWOULDBLOCK } = osConstants.errno;
 
-/** What `node:fs` lacks, by functions of the C library that the runtime calls. */
-export interface SystemCalls {
-  /** Calls `flock`. Returns 0, or the `errno` of a failure. */
+/** The file system by `node:fs`, for Node and Bun, with the calls that it lacks. */
+export function nodeFileSystem({ flock, inotify }: {
+  /** Returns 0, or the `errno` of a failure. */
   readonly flock: (fd: number, operation: number) => number;
   /** `null` on other systems than Linux. */
   readonly inotify: Inotify | null;
-}
-
-/** Returns the file system of `node:fs` with the rest of the calls. */
-export function nodeFileSystem({ flock, inotify }: SystemCalls): FileSystem {
+}): FileSystem {
   return {
     open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access])),
     create: (path, mode) => {
@@ -68,10 +60,10 @@ export function nodeFileSystem({ flock, inotify }: SystemCalls): FileSystem {
 }
 
 class NodeFile implements OpenFile {
-  readonly #flock: SystemCalls["flock"];
+  readonly #flock: (fd: number, operation: number) => number;
   #fd: number;
 
-  constructor(flock: SystemCalls["flock"], fd: number) {
+  constructor(flock: (fd: number, operation: number) => number, fd: number) {
     this.#flock = flock;
     this.#fd = fd;
   }

@@ -1,9 +1,3 @@
-/**
- * The port to the file system: what the lock needs of a runtime. Nothing here knows locks by name.
- *
- * @module
- */
-
 /** Information about a file. `null` where the system does not have it. */
 export interface FileInfo {
   readonly isFile: boolean;
@@ -22,11 +16,7 @@ export interface FileInfo {
 
 /** An open file. Programs that this process starts do not get it. */
 export interface OpenFile {
-  /**
-   * Locks the file by `flock`, without waiting. Returns `false` if another open file has locked it.
-   *
-   * @throws {Error} If the system refuses for any other reason.
-   */
+  /** Locks by `flock`, without waiting. Returns `false` if another open file has locked it; throws other errors. */
   tryLock(isExclusive: boolean): boolean;
   unlock(): void;
   stat(): FileInfo;
@@ -50,14 +40,9 @@ export interface DirectoryListener {
   onEnd(): void;
 }
 
-export interface DirectoryWatch {
-  /** Ends the watch. It then calls its listener no more. */
-  close(): void;
-}
-
 /**
- * The file system of a runtime. All calls are synchronous, and throw errors that have the code of the
- * system, such as `"ENOENT"`.
+ * The port: what the lock needs of a runtime's file system. All calls are synchronous, and throw errors that have the
+ * code of the system, such as `"ENOENT"`.
  */
 export interface FileSystem {
   /** Opens a file that exists. To open it for reading only gives no event of a watch. */
@@ -78,8 +63,8 @@ export interface FileSystem {
   env(name: string): string | undefined;
   wallUs(): bigint;
   /**
-   * Watches a directory, but does not keep the process alive. Returns `null` if changes cannot be watched:
-   * because the system does not report them, or because it refuses.
+   * Watches a directory, without keeping the process alive. Returns a function that ends the watch, which then calls
+   * its listener no more; `null` if the system does not report changes, or refuses.
    */
-  watch(dir: string, listener: DirectoryListener): DirectoryWatch | null;
+  watch(dir: string, listener: DirectoryListener): (() => void) | null;
 }

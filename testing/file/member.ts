@@ -130,8 +130,8 @@ async function watch({ dir }: MemberTask & { do: "watch" }): Promise<void> {
   await waitUntil("it reports that there was too much", () => notes.list.includes("any"));
   const others = { list: [] as string[] };
   fs.watch(dir, listenerOf(others));
-  running.close();
-  running.close();
+  running();
+  running();
   notes.list = [];
   closeSync(openSync(a, "w"));
   await waitUntil("another watch reports it", () => others.list.includes("a"));

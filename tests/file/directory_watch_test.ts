@@ -4,8 +4,8 @@
 import { assertEquals } from "@std/assert";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { denoFileSystem } from "../../file/system/deno.ts";
-import { type Inotify, type InotifyListener, watchBy } from "../../file/system/inotify.ts";
-import type { DirectoryListener, DirectoryWatch } from "../../file/system/port.ts";
+import { type Inotify, watchBy } from "../../file/system/inotify.ts";
+import type { DirectoryListener } from "../../file/system/port.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 import { watchable, withoutWatches } from "../../testing/file/watching.ts";
@@ -65,13 +65,13 @@ Deno.test({
     await seen(["a", "b"], "mark-4");
     Deno.removeSync(`${temp.dir}/b`);
     await seen(["b"], "mark-5");
-    running.close();
-    running.close();
+    running();
+    running();
     const others = new Notes();
     const other = watch(temp.dir, others)!;
     await Deno.writeTextFile(`${temp.dir}/c`, "");
     await waitUntil("another watch reports it", () => others.list.includes("c"));
-    other.close();
+    other();
     assertEquals(notes.list, [], "after its end it reports nothing");
   },
 });
@@ -88,7 +88,7 @@ Deno.test({
       Deno.openSync(`${temp.dir}/${i % 64}`, { write: true, create: true }).close();
     }
     await waitUntil("it reports the gap", () => notes.list.includes("any"));
-    running.close();
+    running();
   },
 });
 
@@ -132,7 +132,7 @@ Deno.test("DirectoryChanges ends its watch when nobody has waited for a while, a
   await using temp = await temporary();
   const { stat } = denoFileSystem(Deno.version.deno);
   let ends = 0;
-  const changes = new DirectoryChanges({ stat, watch: () => ({ close: () => ends++ }) }, 10);
+  const changes = new DirectoryChanges({ stat, watch: () => () => void ends++ }, 10);
   const { signal } = new AbortController();
   const first = changes.enter(`${temp.dir}/a`);
   await changes.next(first, "held", signal);
@@ -162,11 +162,11 @@ function eventsOf(...events: readonly (readonly [mask: number, name: string])[])
 Deno.test("watchBy() reports the events of inotify until its end, and closes what it has opened, once", () => {
   const [closed, deleted] = [0x8, 0x200];
   const [moved, overflow, ignored] = [0x800, 0x4000, 0x8000];
-  const opened: InotifyListener[] = [];
+  const opened: { onEvents(bytes: Uint8Array): void; onEnd(): void }[] = [];
   let closes = 0;
   const inotify = (watch: number): Inotify => ({
-    open(listener) {
-      opened.push(listener);
+    open(onEvents, onEnd) {
+      opened.push({ onEvents, onEnd });
       return { fd: 7, close: () => void closes++ };
     },
     addWatch: () => watch,
@@ -174,7 +174,7 @@ Deno.test("watchBy() reports the events of inotify until its end, and closes wha
   const notes = new Notes();
   assertEquals(watchBy(inotify(-1), "/locks", notes), null);
   assertEquals(closes, 1, "the system has refused the watch");
-  const running: DirectoryWatch = watchBy(inotify(1), "/locks", notes)!;
+  const running = watchBy(inotify(1), "/locks", notes)!;
   opened[1]!.onEvents(eventsOf([closed, "a"], [overflow, ""], [deleted, "bcd"]));
   assertEquals(notes.list, ["a", "any", "bcd"]);
   notes.list.length = 0;
@@ -183,19 +183,19 @@ Deno.test("watchBy() reports the events of inotify until its end, and closes wha
   opened[1]!.onEnd();
   opened[1]!.onEnd();
   opened[1]!.onEvents(eventsOf([closed, "late"]));
-  running.close();
+  running();
   assertEquals([notes.list, closes], [["any", "any", "a", "end"], 1]);
   const seen: string[] = [];
-  const once: DirectoryWatch = watchBy(inotify(1), "/locks", {
+  const once: () => void = watchBy(inotify(1), "/locks", {
     onChange(name) {
       seen.push(name);
-      once.close();
+      once();
     },
     onAnyChange: () => void seen.push("any"),
     onEnd: () => void seen.push("end"),
   })!;
   opened[2]!.onEvents(eventsOf([closed, "a"], [closed, "b"]));
   opened[2]!.onEnd();
-  once.close();
+  once();
   assertEquals([seen, closes], [["a"], 2]);
 });

@@ -5,10 +5,10 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { constants } from "node:os";
 import process from "node:process";
 import { chooseFileSystem } from "../../file/system/choose.ts";
-import { firstOf } from "../../file/system/bun.ts";
-import { BunInotify } from "../../file/system/bun_inotify.ts";
+import { bunInotify, firstOf } from "../../file/system/bun.ts";
+import type { Inotify } from "../../file/system/inotify.ts";
+import { nodeInotify } from "../../file/system/node.ts";
 import { nodeFileSystem, wallClock } from "../../file/system/node_fs.ts";
-import { nodeInotify } from "../../file/system/node_inotify.ts";
 import { LockSetupError } from "../../mod.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
@@ -39,7 +39,7 @@ Deno.test("FileSystem.watch() returns null in Deno 2.8, which does not report th
   for (const deno of ["2.8.0", "2.8.3"]) {
     const { watch } = chooseFileSystem({ versions: { deno }, platform: "linux" });
     const watching = watch(Deno.cwd(), { onChange() {}, onAnyChange() {}, onEnd() {} });
-    watching?.close();
+    watching?.();
     assertEquals(watching, null, deno);
   }
 });
@@ -101,12 +101,13 @@ Deno.test("Inotify on Node closes what it has opened when the system refuses mor
   ] as const;
   for (const [results, expected] of cases) {
     const closed: unknown[] = [];
-    const inotify = nodeInotify((prototype) => (fd) => {
+    const func = (prototype: string) => (fd: unknown) => {
       const [, name] = /(\w+)\(/.exec(prototype)!;
       return name === "close" ? closed.push(fd) : results[name as "pipe2"];
-    });
-    const listener = { onEvents() {}, onEnd() {} };
-    assertThrows(() => inotify.open(listener), Error, "no more descriptors");
+    };
+    const inotify = nodeInotify({ func });
+    const open = () => inotify.open(() => {}, () => {});
+    assertThrows(open, Error, "no more descriptors");
     assertEquals(closed, [...expected]);
   }
 });
@@ -118,15 +119,16 @@ Deno.test("Inotify on Bun reads all events at each signal until its end, and clo
   const [closed, reads]: [number[], number[]] = [[], []];
   let fds = 7;
   let refused = -1;
-  const inotify = new BunInotify({
+  const inotify = bunInotify({
     inotify_init1: () => refused === 0 ? -1 : fds++,
     inotify_add_watch: () => 1,
     fcntl: (_fd, command) => command === refused ? -1 : 0,
     read: (fd) => (reads.push(fd), events.shift() ?? -1),
     close: (fd) => closed.push(fd),
   });
+  const open = (onEvents: (bytes: Uint8Array) => void) => inotify.open(onEvents, () => {});
   const seen: number[] = [];
-  const listener = { onEvents: (bytes: Uint8Array) => void seen.push(bytes.length), onEnd() {} };
+  const onEvents = (bytes: Uint8Array) => void seen.push(bytes.length);
   try {
     Object.assign(process, {
       on: (_name: string, each: () => void) => void listeners.push(each),
@@ -134,17 +136,17 @@ Deno.test("Inotify on Bun reads all events at each signal until its end, and clo
     });
     for (const command of [4, 8, 10]) {
       refused = command;
-      assertThrows(() => inotify.open(listener), Error, "does not send signals");
+      assertThrows(() => open(onEvents), Error, "does not send signals");
     }
     assertEquals([closed, listeners.length], [[7, 8, 9], 0]);
     refused = 0;
-    assertThrows(() => inotify.open(listener), Error, "no more descriptors");
+    assertThrows(() => open(onEvents), Error, "no more descriptors");
     assertEquals([closed, listeners.length], [[7, 8, 9], 0]);
     refused = -1;
-    const first = inotify.open(listener);
-    const second: ReturnType<BunInotify["open"]> = inotify.open({
-      onEvents: (bytes) => (seen.push(bytes.length), second.close()),
-      onEnd() {},
+    const first = open(onEvents);
+    const second: ReturnType<Inotify["open"]> = open((bytes) => {
+      onEvents(bytes);
+      second.close();
     });
     assertEquals([first.fd, second.fd, listeners.length], [10, 11, 1]);
     events.push(16, 32, -1, 48, 64);

@@ -70,7 +70,7 @@ function fakeDirectory({ refused = 0, pollIntervalMs = NEVER_MS } = {}) {
     watch: () => {
       if (++directory.starts <= refused) return null;
       directory.open++;
-      return { close: () => void directory.open-- };
+      return () => void directory.open--;
     },
   }, pollIntervalMs);
   return { changes, directory };
@@ -278,7 +278,7 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
   const watch: FileSystem["watch"] = (_dir, listener) => {
     starts++;
     queueMicrotask(() => listener.onEnd());
-    return { close: () => {} };
+    return () => {};
   };
   const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
   const waiter = changes.enter("/locks/n.lock");
@@ -436,7 +436,7 @@ async function looksPerSecond(
   using _clock = withClock(clock);
   const info = chooseFileSystem().stat(".");
   const port = {
-    watch: () => isWatched ? { close: () => {} } : null,
+    watch: () => isWatched ? () => {} : null,
     stat: () => ({ ...info, mtime: new Date(changedMs(clock)) }),
   };
   const abort = new AbortController();
