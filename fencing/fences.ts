@@ -1,12 +1,5 @@
-/**
- * Stores of fencing tokens: the interface, a store in memory, the check of a token and the error. The
- * store in Redis is in `redis.ts`.
- *
- * @module
- */
-
 /** The greatest token that every strategy and every store can represent. */
-const MAX_TOKEN = 2n ** 63n - 1n;
+export const MAX_TOKEN = 2n ** 63n - 1n;
 
 /**
  * A store that remembers the greatest fencing token of each resource.
@@ -26,8 +19,6 @@ export interface FenceStore {
   /**
    * Remembers a token, unless a greater one was seen. Compares and remembers in one step.
    *
-   * @param resource The resource that the token is for.
-   * @param token The token of the caller's lease.
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
@@ -37,8 +28,6 @@ export interface FenceStore {
    * Compares a token with the greatest one, and does not remember it: for shared leases, of which the one
    * with the greatest token must not lock out the others.
    *
-   * @param resource The resource that the token is for.
-   * @param token The token of the caller's lease.
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
@@ -65,12 +54,7 @@ export class StaleTokenError extends Error {
   /** The name of the class. */
   override readonly name = "StaleTokenError";
 
-  /**
-   * Creates an error.
-   *
-   * @param resource The resource that the token was for.
-   * @param token The token that was rejected.
-   */
+  /** Creates an error. */
   constructor(resource: string, token: bigint) {
     super(
       `Cannot use fencing token ${token} for resource ${
@@ -86,7 +70,6 @@ export class StaleTokenError extends Error {
 /**
  * Checks that a value is a fencing token.
  *
- * @param token Any value.
  * @throws {TypeError} If it is not a bigint.
  * @throws {RangeError} If it is negative or needs more than 63 bits.
  *
@@ -114,9 +97,8 @@ export function checkToken(token: unknown): asserts token is bigint {
 }
 
 /**
- * A store in the memory of one process, for resources that only this process writes to. It is empty
- * after a restart. It keeps every resource name forever, so authorize a request before you pass
- * its resource.
+ * A store in the memory of one process, for resources that only this process writes to. It is empty after
+ * a restart. It keeps every resource name forever, so authorize a request before you pass its resource.
  *
  * @example Usage
  * ```ts
@@ -135,11 +117,8 @@ export class MemoryFences implements FenceStore {
   readonly #greatest = new Map<string, bigint>();
 
   /**
-   * Remembers a token, unless a greater one was seen.
+   * Remembers a token, unless a greater one was seen: then returns `false`. See {@linkcode FenceStore.raise}.
    *
-   * @param resource The resource that the token is for.
-   * @param token The token of the caller's lease.
-   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */
@@ -150,11 +129,9 @@ export class MemoryFences implements FenceStore {
   }
 
   /**
-   * Compares a token with the greatest one, and does not remember it: for shared leases.
+   * Compares a token with the greatest one, without remembering it: returns `false` if it is less. See
+   * {@linkcode FenceStore.check}.
    *
-   * @param resource The resource that the token is for.
-   * @param token The token of the caller's lease.
-   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */

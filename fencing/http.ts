@@ -1,22 +1,10 @@
-/**
- * Fencing over HTTP: the `If-Fence` header, and a wrapper that rejects requests with a stale token.
- *
- * @module
- */
 import type { Lease } from "../core/contract/distributed_lock.ts";
 import { describe, flag, type OptionTable, readTable } from "../core/contract/options.ts";
 import { problem, problemResponse, refusalOf } from "../http/shared/problem.ts";
-import { checkToken, type FenceStore } from "./fences.ts";
+import { checkToken, type FenceStore, MAX_TOKEN } from "./fences.ts";
 
 /** The header that carries the fencing token, as decimal digits. */
 export const FENCE_HEADER = "if-fence";
-
-/** A handler that is called with the fencing token, in order to pass it to its writes. */
-export type FencedHandler<Rest extends unknown[]> = (
-  request: Request,
-  token: bigint,
-  ...rest: Rest
-) => Response | Promise<Response>;
 
 /** Options of {@linkcode fencedHttp}. */
 export interface FencedHttpOptions {
@@ -54,23 +42,19 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
 }
 
 /**
- * Wraps a handler of the Fetch API so that it is not called for a stale token. The response is 412
- * if a greater token was seen, 428 if there is no token, and 400 if it is not a number of at most
- * 63 bits.
+ * Wraps a handler of the Fetch API so that it is not called for a stale token. The response is 412 if a
+ * greater token was seen, 428 if there is no token, and 400 if it is not a number of at most 63 bits.
  *
  * The check runs before the handler. A later token may arrive while the handler is still running,
- * so pass the token to the write, too (`where fence <= $1`). Requests under shared leases need
- * `raise: false`: it only compares.
+ * so pass the token to the write, too (`where fence <= $1`). Requests under shared leases need `raise: false`.
  *
  * @param fences The store of the greatest tokens. An error that it throws rejects the request.
  * @param resource Returns the resource of a request: its decoded, validated id, such as `orders:42`,
  * and not the URL, of which each spelling would have a fence of its own. An error that it throws with a
  * `statusCode` from 400 to 499 is answered with that status; a `URIError` is a 400.
  * @param options Whether tokens are remembered.
- * @returns A function that wraps a handler. The handler is called with the request, the token, and any
- * further arguments.
- * @throws {TypeError} If an argument is of a wrong type or an option is unknown; from the wrapped handler, if
- * the resource is not a string.
+ * @returns A function that wraps a handler. The handler gets the token after the request, to pass it to its writes.
+ * @throws {TypeError} If an argument or an option is bad; from the wrapped handler, if the resource is not a string.
  *
  * @example Usage
  * ```ts
@@ -89,7 +73,7 @@ export function fencedHttp(
   resource: (request: Request) => string,
   options: FencedHttpOptions = {},
 ): <Rest extends unknown[]>(
-  handler: FencedHandler<Rest>,
+  handler: (request: Request, token: bigint, ...rest: Rest) => Response | Promise<Response>,
 ) => (request: Request, ...rest: Rest) => Promise<Response> {
   const action = readTable("fencedHttp()", options, FENCED_HTTP_OPTIONS).raise ? "raise" : "check";
   if (typeof fences?.[action] !== "function" || typeof resource !== "function") {
@@ -131,14 +115,8 @@ function resourceOf(
 }
 
 function readToken(text: string): bigint | null {
-  if (!/^[0-9]{1,19}$/.test(text)) return null;
-  const token = BigInt(text);
-  try {
-    checkToken(token);
-    return token;
-  } catch {
-    return null;
-  }
+  const token = /^[0-9]{1,19}$/.test(text) ? BigInt(text) : null;
+  return token !== null && token <= MAX_TOKEN ? token : null;
 }
 
 function rejection(

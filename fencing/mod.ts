@@ -32,13 +32,7 @@
  * @module
  */
 export { checkToken, type FenceStore, MemoryFences, StaleTokenError } from "./fences.ts";
-export {
-  FENCE_HEADER,
-  type FencedHandler,
-  fencedHttp,
-  type FencedHttpOptions,
-  fenceHeader,
-} from "./http.ts";
-export { FencedRedis, fencedRedis, type FencedRedisOptions } from "./redis.ts";
+export { FENCE_HEADER, fencedHttp, type FencedHttpOptions, fenceHeader } from "./http.ts";
+export { type FencedRedis, fencedRedis, type FencedRedisOptions } from "./redis.ts";
 export type { Lease } from "../core/contract/distributed_lock.ts";
 export type { RedisClient } from "../redis/client.ts";

@@ -1,9 +1,3 @@
-/**
- * Fenced writes to Redis: commands that are rejected if their fencing token is stale. The script is
- * `scripts/fenced.lua`.
- *
- * @module
- */
 import { describe, flag, type OptionTable, readTable, text } from "../core/contract/options.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
@@ -16,11 +10,9 @@ export const DONE = 1;
 const STALE = 0;
 
 /**
- * Runs Redis commands under a fencing token. The server compares the token with the greatest one so
- * far and runs the command in one step.
- *
- * The greatest token of a resource is kept in a key without a TTL. The client may be the one that the
- * locks use, or another one.
+ * Runs Redis commands under a fencing token. The server compares the token with the greatest
+ * one so far and runs the command in one step. The greatest token of a resource is kept in a
+ * key without a TTL. The client may be the one that the locks use, or another one.
  *
  * @example A stale token
  * ```ts ignore
@@ -43,34 +35,24 @@ export class FencedRedis implements FenceStore {
   readonly #keyPrefix: string;
   readonly #raises: boolean;
 
-  /**
-   * Wraps a client. {@linkcode fencedRedis} does the same with defaults.
-   *
-   * @param client A client in an adapter, as `RedisLock` takes it.
-   * @param keyPrefix The prefix of the keys that hold the greatest tokens.
-   * @param raises Whether `run()` remembers the tokens, which must not be those of shared leases then.
-   */
-  constructor(client: RedisClient, keyPrefix: string, raises: boolean = true) {
+  /** Makes what {@linkcode fencedRedis} returns. */
+  constructor(client: RedisClient, keyPrefix: string, raises: boolean) {
     this.#client = client;
     this.#keyPrefix = keyPrefix;
     this.#raises = raises;
   }
 
   /**
-   * Runs a command, unless a greater token was seen for this resource. The token is remembered even if
-   * the command then fails, and not at all with `raise: false`. If the client sends a command again after a
-   * reconnect, it may run twice, like any other command.
+   * Runs a command, unless a greater token was seen. The token is remembered even if the command then fails, but
+   * not with `raise: false`. A command that the client sends again after a reconnect may run twice, like any other.
    *
-   * @param resource The resource that the token is for. In Redis Cluster it must have the same hash
-   * tag as the keys.
-   * @param token The fencing token of the caller's lease.
-   * @param command The command and its arguments.
+   * @param resource The resource that the token is for. In Redis Cluster it must have the hash tag of the keys.
+   * @param command The command and its arguments, one word each: `["SET", "key", "value"]`.
    * @param keys The keys that the command uses; only needed for Redis Cluster.
    * @returns The reply of the command.
    * @throws {StaleTokenError} If a greater token was seen. Nothing was written then.
-   * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has
-   * more than 7,000 words.
-   * @throws {TypeError} If the token is not a bigint, or the command is empty.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits, or the command has over 7,000 words.
+   * @throws {TypeError} If the resource is not text, the token not a bigint, or the command empty.
    * @throws {Error} The client's error, if the command fails or Redis cannot be reached; also if the reply is
    * none of the script's. Then the command may have run.
    */
@@ -98,11 +80,8 @@ export class FencedRedis implements FenceStore {
   }
 
   /**
-   * Remembers a token without running a command.
+   * Remembers a token without running a command; `false` if a greater one was seen. See {@linkcode FenceStore.raise}.
    *
-   * @param resource The resource that the token is for.
-   * @param token The token of the caller's lease.
-   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the resource is not a string, or the token not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    * @throws {Error} The client's error, if Redis cannot be reached; also if the reply is none of the script's.
@@ -112,11 +91,9 @@ export class FencedRedis implements FenceStore {
   }
 
   /**
-   * Compares a token with the greatest one, and does not remember it: for shared leases.
+   * Compares a token with the greatest one, without remembering it: returns `false` if it is less. See
+   * {@linkcode FenceStore.check}.
    *
-   * @param resource The resource that the token is for.
-   * @param token The token of the caller's lease.
-   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
    * @throws {TypeError} If the resource is not a string, or the token not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    * @throws {Error} The client's error, if Redis cannot be reached; also if the reply is none of the script's.
@@ -178,7 +155,6 @@ const FENCED_REDIS_OPTIONS = {
  *
  * @param client A client in an adapter, as `RedisLock` takes it.
  * @param options The prefix of the keys, and whether tokens are remembered.
- * @returns An object that runs commands under a token.
  * @throws {TypeError} If the client is not in an adapter, or an option has a wrong type or is unknown.
  *
  * @example Usage

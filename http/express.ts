@@ -1,6 +1,6 @@
 /**
- * Express middleware that holds a lock while a request is handled, for Express 4 and 5. The life of such a
- * request is in `internal/request.ts`, and that of its response in `internal/node_response.ts`.
+ * Express middleware that holds a lock while a request is handled, for Express 4 and 5. Its steps are those of
+ * `internal/request.ts`.
  *
  * @example Usage
  * ```ts
@@ -30,11 +30,9 @@ import {
 } from "./internal/node_shield.ts";
 import {
   checkLock,
-  type HoldOptions,
   type HoldSettings,
-  type LockKey,
-  type MethodOptions,
   MIDDLEWARE_OPTIONS,
+  type MiddlewareOptions,
   type MiddlewareSettings,
   readOptions,
   report,
@@ -42,9 +40,9 @@ import {
 import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
 import { CLIENT_GONE, leaseLost } from "./shared/problem.ts";
 
-export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export { type LockKey, type MiddlewareOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
 export type { ShieldedResponse } from "./internal/node_shield.ts";
-export type { NodeResponse, NodeStream } from "./shared/server.ts";
+export type { NodeResponse } from "./shared/server.ts";
 
 /** The parts of an Express request that a key is usually made of. */
 export interface ExpressLockRequest {
@@ -70,24 +68,6 @@ export interface ExpressLockLocals {
   lease: Lease;
 }
 
-/** Options of {@linkcode expressLock}. */
-export interface ExpressLockOptions<
-  Request extends Pick<ExpressLockRequest, "method"> = ExpressLockRequest,
-> extends HoldOptions, MethodOptions {
-  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
-  key: LockKey<[req: Request]>;
-}
-
-/**
- * Middleware that Express accepts. It asks for the least of its arguments, so that the handlers after it
- * have the types of their route.
- */
-export type ExpressMiddleware = (
-  req: Pick<ExpressLockRequest, "method">,
-  res: ShieldedResponse,
-  next: (error?: unknown) => void,
-) => void;
-
 /**
  * Makes middleware that lets at most one request per key pass, across all processes, HEAD and OPTIONS
  * excepted. Later middleware and the handler find the lease at `res.locals.lease`.
@@ -95,19 +75,17 @@ export type ExpressMiddleware = (
  * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
  * service is out of reach. A client that disconnects while it waits leaves the queue.
  *
- * **The lock is held until the response is complete** (streams too), as Express does not say when a handler
- * ends. Work that a handler does *after* it has answered is not under the lock: answer last. If the client
- * disconnects, the lock is held until the handler answers nevertheless, or destroys the response, or the
- * stream that it has piped into the response is over; and in any case for `maxHoldMs` at most. The same
- * holds for a handler that fails after it has begun to write by hand: Express only closes the connection.
- * Let an error handler destroy the response then: `if (res.headersSent) res.destroy()`.
+ * **The lock is held until the response is complete** (streams too), as Express does not say when a handler ends.
+ * Work *after* the answer is not under the lock: answer last. If the client disconnects, the lock is held until
+ * the handler answers or destroys the response, or the stream that it has piped into the response is over; and for
+ * `maxHoldMs` at most. The same holds for a handler that fails after it has begun to write by hand: Express only
+ * closes the connection. Let an error handler destroy the response then: `if (res.headersSent) res.destroy()`.
  *
  * If the lease is lost, `res.locals.lease.signal` aborts and the response is a 503, or is broken off if it
  * has begun. Nothing that the handler writes after that has an effect.
  *
- * HEAD and OPTIONS run *without the lock*, and without a lease. Express answers a HEAD request with the
- * handler of GET, at the same time as locked requests: if that handler changes anything, pass
- * `unlockedMethods: []`.
+ * HEAD and OPTIONS run *without the lock*, and without a lease. Express answers a HEAD request with the handler
+ * of GET, at the same time as locked requests: if that handler changes anything, pass `unlockedMethods: []`.
  *
  * Middleware before the lock, such as sessions or compression, ends after the release. A request that
  * locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under the
@@ -115,6 +93,7 @@ export type ExpressMiddleware = (
  *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
+ * @returns Middleware. Its types ask for little, so that the handlers after it keep the types of their route.
  * @throws {TypeError|RangeError} If an option is bad.
  *
  * @example A key from the request: the decoded, validated id, not the URL
@@ -151,8 +130,12 @@ export function expressLock<
   Request extends Pick<ExpressLockRequest, "method"> = ExpressLockRequest,
 >(
   lock: DistributedLock,
-  options: ExpressLockOptions<Request> | string,
-): ExpressMiddleware {
+  options: MiddlewareOptions<[req: Request]> | string,
+): (
+  req: Pick<ExpressLockRequest, "method">,
+  res: ShieldedResponse,
+  next: (error?: unknown) => void,
+) => void {
   checkLock("the first argument of expressLock()", lock, options);
   const settings = readOptions("expressLock()", options, MIDDLEWARE_OPTIONS);
   return function expressLock(req, res, next) {
@@ -207,7 +190,6 @@ function holdUntilEnd(
 ): () => boolean {
   const { end, writeHead } = response; // before later middleware wraps them
   let [isStarted, isAnswered, isLost] = [false, false, false];
-  /** Answers 503, or breaks the response off if it has begun. */
   const answerLoss = (loss: unknown) => {
     if (isLost) return;
     isLost = true;

@@ -1,6 +1,5 @@
 /**
- * A Fastify plugin that holds a lock while a route is handled. The life of such a request is in
- * `internal/request.ts`, and that of its response in `internal/node_response.ts`.
+ * A Fastify plugin that holds a lock while a route is handled. Its steps are those of `internal/request.ts`.
  *
  * @example Usage
  * ```ts
@@ -30,30 +29,24 @@ import {
   checkSeen,
   type FastifyLockRequest,
   type FastifyLockRoute,
-  type GuardedRequest,
   refuseUnwired,
   wireRoute,
 } from "./internal/fastify/route.ts";
 import {
   checkLock,
-  type HoldOptions,
   type LockKey,
-  type MethodOptions,
   MIDDLEWARE_OPTIONS,
+  type MiddlewareOptions,
   NO_LOCK,
   type NoLock,
   readOptions,
 } from "./internal/options.ts";
 import { REGISTER_OPTIONS } from "./shared/server.ts";
 
-export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export { type LockKey, type MiddlewareOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
 export type { FastifyLockReply } from "./internal/fastify/reply.ts";
-export type {
-  FastifyLockRequest,
-  FastifyLockRoute,
-  GuardedRequest,
-} from "./internal/fastify/route.ts";
-export type { NodeResponse, NodeStream } from "./shared/server.ts";
+export type { FastifyLockRequest, FastifyLockRoute } from "./internal/fastify/route.ts";
+export type { NodeResponse } from "./shared/server.ts";
 
 /** The parts of a Fastify instance that are used. */
 export interface FastifyLockApp {
@@ -66,7 +59,7 @@ export interface FastifyLockApp {
   /** Adds a hook that is called for each request. */
   addHook(
     name: "onRequest",
-    hook: (request: GuardedRequest, reply: unknown, done: (error?: Error) => void) => void,
+    hook: (request: FastifyLockRequest, reply: unknown, done: (error?: Error) => void) => void,
   ): unknown;
   /** Adds a hook that is called before the server starts. */
   addHook(name: "onReady", hook: () => Promise<void>): unknown;
@@ -75,25 +68,17 @@ export interface FastifyLockApp {
 }
 
 /** Options of {@linkcode fastifyLock}. All except `lock` are defaults for its routes. */
-export interface FastifyLockOptions extends HoldOptions, MethodOptions {
+export interface FastifyLockOptions
+  extends Omit<MiddlewareOptions<[request: FastifyLockRequest]>, "key"> {
   /** The locks, of any strategy. */
   lock: DistributedLock;
 }
 
-/**
- * The value of `config.lock` of a route: the key, or options with the key. `NO_LOCK` is the same as no
- * `lock` at all, but `undefined` is an error.
- */
+/** The `config.lock` of a route: its key, or options with it. `NO_LOCK` is as no `lock`; `undefined` is an error. */
 export type FastifyRouteLock =
   | NoLock
   | LockKey<[request: FastifyLockRequest]>
-  | FastifyRouteLockOptions;
-
-/** Options of one route. */
-export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
-  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
-  key: LockKey<[request: FastifyLockRequest]>;
-}
+  | MiddlewareOptions<[request: FastifyLockRequest]>;
 
 const { key: KEY, ...DEFAULTS } = MIDDLEWARE_OPTIONS;
 const PLUGIN_OPTIONS = {
@@ -103,27 +88,23 @@ const PLUGIN_OPTIONS = {
 };
 
 /**
- * A plugin that decorates the instance with `locks` and each request with `lease`, and acquires the
- * lock of every route that has a `lock` in its `config`: `{ config: { lock: "key" } }`, a function of
- * the request, or options with `key`.
+ * A plugin that decorates the instance with `locks` and each request with `lease`, and acquires the lock of each
+ * route with `lock` in its `config`: `{ config: { lock: "key" } }`, a function of the request, or options with `key`.
  *
- * The lock is acquired right before the handler (after authentication, parsing and validation) and
- * held until the response is complete (streams too) or the client has disconnected, and in any case
- * until the handler has ended. A request that does not get the lock within `waitMs` gets 409 with
- * `Retry-After`, and 503 if the lock service is out of reach. A client that disconnects while it waits
- * leaves the queue. If the lease is lost, `request.lease.signal` aborts and the response is a 503, or
- * is broken off if it has begun.
+ * The lock is acquired right before the handler (after authentication, parsing and validation) and held
+ * until the response is complete (streams too) or the client has disconnected, and in any case until the
+ * handler has ended. A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and
+ * 503 if the lock service is out of reach. A client that disconnects while it waits leaves the queue. If the
+ * lease is lost, `request.lease.signal` aborts and the response is a 503, or is broken off if it has begun.
  *
- * HEAD and OPTIONS run *without the lock*, and without a lease. Fastify answers a HEAD request with the
- * handler of GET, at the same time as locked requests: if that handler changes anything, pass
- * `unlockedMethods: []`. A WebSocket is not under the lock: give its route no `lock`, and use
- * `request.server.locks.request()` in the socket's handler.
+ * HEAD and OPTIONS run *without the lock*, and without a lease. Fastify answers a HEAD request with the handler of
+ * GET, at the same time as locked requests: if that handler changes anything, pass `unlockedMethods: []`. A WebSocket
+ * is not under the lock: give its route no `lock`, and use `request.server.locks.request()` in the socket's handler.
  *
- * Write `await app.register(fastifyLock, …)` *before* the routes: the plugin cannot add a lock to a route
- * that exists already. If it has loaded after all routes, the server does not start. A request to an
- * earlier route with a `lock` gets a 500 that names the reason, and the handler does not run. Only routes
- * of another scope are out of its reach: those of a plugin that was registered before, or of the instance
- * above the scope in which `fastifyLock` is registered.
+ * Write `await app.register(fastifyLock, …)` *before* the routes: the plugin cannot add a lock to a route that
+ * exists already. If it has loaded after all routes, the server does not start. A request to an earlier route with
+ * a `lock` gets a 500 that names the reason, and the handler does not run. Only routes of another scope are out of
+ * its reach: those of a plugin that was registered before, or of the instance above the scope of `fastifyLock`.
  *
  * @param app The Fastify instance.
  * @param options The lock, and defaults for the routes.
@@ -169,7 +150,9 @@ export async function fastifyLock(
     if (route.config === undefined || !("lock" in route.config)) return;
     const config = route.config.lock as FastifyRouteLock;
     if (config === NO_LOCK) return;
-    const own = typeof config === "object" ? config as FastifyRouteLockOptions : { key: config };
+    const own = typeof config === "object"
+      ? config as MiddlewareOptions<[request: FastifyLockRequest]>
+      : { key: config };
     wireRoute(route, lock, readOptions("the lock of a route", own ?? {}, routeOptions));
   });
 }

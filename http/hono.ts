@@ -1,6 +1,6 @@
 /**
- * Hono middleware that holds a lock while a request is handled: on Deno, Node and Workers. The life
- * of such a request is in `internal/request.ts`, and that of its response in `internal/fetch_response.ts`.
+ * Hono middleware that holds a lock while a request is handled, on Deno, Node and Workers. Its steps are those of
+ * `internal/request.ts`.
  *
  * @example Usage
  * ```ts
@@ -28,16 +28,14 @@ import type { DistributedLock, Lease } from "../core/contract/distributed_lock.t
 import { acquireForFetch, respondUnderLease } from "./internal/fetch_response.ts";
 import {
   checkLock,
-  type HoldOptions,
-  type LockKey,
-  type MethodOptions,
   MIDDLEWARE_OPTIONS,
+  type MiddlewareOptions,
   readOptions,
 } from "./internal/options.ts";
 import { keyOf } from "./internal/request.ts";
 import { BODY_HEADERS } from "./shared/problem.ts";
 
-export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export { type LockKey, type MiddlewareOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {
@@ -71,36 +69,20 @@ export interface HonoContext {
   set: (name: never, value: never) => void;
 }
 
-/** Options of {@linkcode honoLock}. */
-export interface HonoLockOptions<Context extends HonoContext = HonoContext>
-  extends HoldOptions, MethodOptions {
-  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
-  key: LockKey<[c: Context]>;
-}
-
-/** Middleware that Hono accepts. */
-export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
-  c: Context,
-  next: () => Promise<void>,
-) => Promise<Response | void>;
-
 /**
  * Makes middleware that lets at most one request per key pass, across all processes, HEAD and OPTIONS
  * excepted. Later middleware and the handler find the lease at `c.get("lease")`.
  *
  * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
- * service is out of reach. The lock is held until the response is complete; with a stream, until it has
- * been read to its end, is cancelled, or fails. A client that disconnects while it waits leaves the
- * queue. If the lease is lost, `c.get("lease").signal` aborts and the response is a 503, or is broken
- * off if it has begun.
+ * service is out of reach. The lock is held until the response is complete; with a stream, until it has been
+ * read to its end, is cancelled, or fails. A client that disconnects while it waits leaves the queue. If the
+ * lease is lost, `c.get("lease").signal` aborts and the response is a 503, or is broken off if it has begun.
  *
- * HEAD and OPTIONS run *without the lock*, and without a lease. Hono answers a HEAD request with the
- * handler of GET, at the same time as locked requests: if that handler changes anything, pass
- * `unlockedMethods: []`.
+ * HEAD and OPTIONS run *without the lock*, and without a lease. Hono answers a HEAD request with the handler
+ * of GET, at the same time as locked requests: if that handler changes anything, pass `unlockedMethods: []`.
  *
- * A request that locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is
- * not under the lock, which is released when the connection is upgraded: use `locks.request()` in the
- * socket's handler.
+ * A request that locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under
+ * the lock, which is released when the connection is upgraded: use `locks.request()` in the socket's handler.
  *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
@@ -124,8 +106,8 @@ export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
  */
 export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,
-  options: HonoLockOptions<Context> | string,
-): HonoMiddleware<Context> {
+  options: MiddlewareOptions<[c: Context]> | string,
+): (c: Context, next: () => Promise<void>) => Promise<Response | void> {
   checkLock("the first argument of honoLock()", lock, options);
   const settings = readOptions("honoLock()", options, MIDDLEWARE_OPTIONS);
   return async function honoLock(c, next) {

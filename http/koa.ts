@@ -1,6 +1,5 @@
 /**
- * Koa middleware that holds a lock while a request is handled. The life of such a request is in
- * `internal/request.ts`, and that of its response in `internal/node_response.ts`.
+ * Koa middleware that holds a lock while a request is handled. Its steps are those of `internal/request.ts`.
  *
  * @example Usage
  * ```ts
@@ -23,11 +22,9 @@ import type { DistributedLock, Lease } from "../core/contract/distributed_lock.t
 import { LockedResponse } from "./internal/node_response.ts";
 import {
   checkLock,
-  type HoldOptions,
   type HoldSettings,
-  type LockKey,
-  type MethodOptions,
   MIDDLEWARE_OPTIONS,
+  type MiddlewareOptions,
   readOptions,
   report,
 } from "./internal/options.ts";
@@ -35,8 +32,8 @@ import { acquireForRequest, keyOf, leasesOf, runUnderLease } from "./internal/re
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./shared/problem.ts";
 import type { NodeResponse } from "./shared/server.ts";
 
-export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
-export type { NodeResponse, NodeStream } from "./shared/server.ts";
+export { type LockKey, type MiddlewareOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export type { NodeResponse } from "./shared/server.ts";
 
 /** The parts of Koa's context that are used. */
 export interface KoaContext {
@@ -62,28 +59,14 @@ export interface KoaContext {
   remove(field: string): void;
 }
 
-/** Options of {@linkcode koaLock}. */
-export interface KoaLockOptions<Context extends KoaContext = KoaContext>
-  extends HoldOptions, MethodOptions {
-  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
-  key: LockKey<[ctx: Context]>;
-}
-
-/** Middleware that `app.use()` accepts. */
-export type KoaMiddleware<Context extends KoaContext> = (
-  ctx: Context,
-  next: () => Promise<unknown>,
-) => Promise<void>;
-
 /**
  * Makes middleware that lets at most one request per key pass, across all processes, HEAD and OPTIONS
  * excepted. Later middleware finds the lease at `ctx.state.lease`.
  *
- * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
- * service is out of reach. The lock is held until the response is complete (streams too) or the client
- * has disconnected, and in any case until the later middleware has ended. A client that disconnects
- * while it waits leaves the queue. If the lease is lost, `ctx.state.lease.signal` aborts and the
- * response is a 503, or is broken off if it has begun.
+ * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock service is
+ * out of reach. The lock is held until the response is complete (streams too) or the client has disconnected, and
+ * in any case until the later middleware has ended. A client that disconnects while it waits leaves the queue. If
+ * the lease is lost, `ctx.state.lease.signal` aborts and the response is a 503, or is broken off if it has begun.
  *
  * HEAD and OPTIONS run *without the lock*, and without a lease. A HEAD request usually runs the code of
  * GET, at the same time as locked requests: if that code changes anything, pass `unlockedMethods: []`.
@@ -126,8 +109,8 @@ export type KoaMiddleware<Context extends KoaContext> = (
  */
 export function koaLock<Context extends KoaContext = KoaContext>(
   lock: DistributedLock,
-  options: KoaLockOptions<Context> | string,
-): KoaMiddleware<Context> {
+  options: MiddlewareOptions<[ctx: Context]> | string,
+): (ctx: Context, next: () => Promise<unknown>) => Promise<void> {
   checkLock("the first argument of koaLock()", lock, options);
   const settings = readOptions("koaLock()", options, MIDDLEWARE_OPTIONS);
   return async function koaLock(ctx, next) {
@@ -145,7 +128,6 @@ export function koaLock<Context extends KoaContext = KoaContext>(
   };
 }
 
-/** Runs the later middleware. The lock is held until it has ended, and the response is over. */
 async function runLocked(
   lease: Lease,
   ctx: KoaContext,
@@ -176,9 +158,7 @@ async function runLocked(
       if (outer !== undefined) ctx.state.lease = outer;
     }
   };
-  const result = await runUnderLease(lease, run, (late) => {
-    if (late.state !== "done") report(settings, late.error);
-  });
+  const result = await runUnderLease(lease, settings, run);
   if (result.state === "lost") {
     ignoreSuccess(ctx);
     result.ended.then(() => locked.handlerEnded());
@@ -188,10 +168,7 @@ async function runLocked(
   if (result.state === "failed") throw result.error;
 }
 
-/**
- * From now on ignores a status below 400: a handler that runs on has the same `ctx`, and Koa sends only after all
- * outer middleware.
- */
+/** Ignores a later status below 400: a late handler has the same `ctx`, and Koa sends after all outer middleware. */
 function ignoreSuccess(ctx: KoaContext): void {
   const { response } = ctx as unknown as { readonly response: object };
   const prototype = Object.getPrototypeOf(response);

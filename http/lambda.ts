@@ -88,42 +88,21 @@ export interface OptionalLambdaLockOptions<Event, Context extends LambdaContext>
   onUnavailable?: "reject" | "proceed";
 }
 
-/** Makes a lock for one invocation, with a TTL in ms that fits into the invocation's time. */
-export type LockFactory = (ttlMs: number) => DistributedLock;
-
-/** A handler that runs under a lease. */
-export type LambdaLeaseHandler<Event, Context, L, Result> = (
-  event: Event,
-  context: Context,
-  lease: L,
-) => Result | Promise<Result>;
-
-/** A handler that Lambda accepts. */
-export type LambdaHandler<Event, Context, Result> = (
-  event: Event,
-  context: Context,
-) => Promise<Result | LambdaResponse>;
-
-/**
- * The leases of the invocation that code runs in. Not known by the event or the context: tests invoke a
- * handler twice with the same ones.
- */
+/** The leases of an invocation, which its event and context do not identify: tests pass the same ones twice. */
 const nested = new AsyncLocalStorage<RequestLease[]>();
 
 /**
  * Wraps a Lambda handler so that at most one invocation per key runs in it, across all instances.
  *
- * The wait and the lease end `marginMs` before the invocation times out. This is measured by the wall
- * clock, so an instance that was frozen and thawed notices that its lease is over. The lock is released
- * before the invocation ends. A TTL never exceeds the remaining time, so if Lambda kills the
- * invocation, its lock expires by the time it would have timed out.
+ * The wait and the lease end `marginMs` before the invocation times out, by the wall clock, so an instance that
+ * was frozen notices that its lease is over. The lock is released before the invocation ends. A TTL never exceeds
+ * the remaining time, so if Lambda kills the invocation, its lock expires by the time it would have timed out.
  *
- * With a *factory*, `(ttlMs) => new RedisLock(client, { ttlMs })`, each invocation has a lock of its
- * own. Its TTL fits even if the lock is granted at the end of the wait, which takes at most half of the
- * invocation's time. The lock is disposed at the end of the invocation, so that no subscription stays
- * open in a frozen instance. A lock that is passed without a factory must have a TTL below the
- * function's timeout; otherwise invocations end with `"too-little-time"`. (A ZooKeeper session cannot be
- * shortened: a killed invocation blocks the lock for the session's timeout.)
+ * With a *factory*, `(ttlMs) => new RedisLock(client, { ttlMs })`, each invocation has a lock of its own. Its TTL
+ * fits even if the lock is granted at the end of the wait, which takes at most half of the invocation's time. The
+ * lock is disposed at the end of the invocation, so that no subscription stays open in a frozen instance. A lock
+ * without a factory must have a TTL below the function's timeout; otherwise invocations end with `"too-little-time"`.
+ * (A ZooKeeper session cannot be shortened: a killed invocation blocks the lock for the session's timeout.)
  *
  * An HTTP event (API Gateway, function URL, load balancer) that does not get the lock, or loses it, gets
  * a response of 409 (`busyStatus`) or 503 with problem details in JSON. Any other event (SQS, EventBridge, …)
@@ -131,7 +110,7 @@ const nested = new AsyncLocalStorage<RequestLease[]>();
  * still run when its instance serves the next invocation. A key that no lock can have gets a 400, or
  * throws a `RangeError`: a retry does not help.
  *
- * @param lock Any strategy, or a factory.
+ * @param lock Any strategy, or a factory of a lock for each invocation.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @returns A function that wraps a handler: the handler gets the lease after the event and the context.
  * @throws {TypeError|RangeError} If an option is bad.
@@ -152,27 +131,24 @@ const nested = new AsyncLocalStorage<RequestLease[]>();
  * ```
  */
 export function lambdaLock<Event, Context extends LambdaContext>(
-  lock: DistributedLock | LockFactory,
+  lock: DistributedLock | ((ttlMs: number) => DistributedLock),
   options: LambdaLockOptions<Event, Context> | string,
 ): <Result, E extends Event = Event, C extends Context = Context>(
-  handler: LambdaLeaseHandler<E, C, Lease, Result>,
-) => LambdaHandler<E, C, Result>;
-/**
- * The same for handlers that may run without a lease, because of {@linkcode NO_LOCK} or of
- * `onUnavailable: "proceed"`: they get `undefined` then.
- */
+  handler: (event: E, context: C, lease: Lease) => Result | Promise<Result>,
+) => (event: E, context: C) => Promise<Result | LambdaResponse>;
+/** The same for handlers that may run without a lease, by {@linkcode NO_LOCK} or by `onUnavailable: "proceed"`. */
 export function lambdaLock<Event, Context extends LambdaContext>(
-  lock: DistributedLock | LockFactory,
+  lock: DistributedLock | ((ttlMs: number) => DistributedLock),
   options: OptionalLambdaLockOptions<Event, Context>,
 ): <Result, E extends Event = Event, C extends Context = Context>(
-  handler: LambdaLeaseHandler<E, C, Lease | undefined, Result>,
-) => LambdaHandler<E, C, Result>;
+  handler: (event: E, context: C, lease: Lease | undefined) => Result | Promise<Result>,
+) => (event: E, context: C) => Promise<Result | LambdaResponse>;
 export function lambdaLock<Event, Context extends LambdaContext>(
-  lock: DistributedLock | LockFactory,
+  lock: DistributedLock | ((ttlMs: number) => DistributedLock),
   options: OptionalLambdaLockOptions<Event, Context> | string,
 ): <Result, E extends Event = Event, C extends Context = Context>(
-  handler: LambdaLeaseHandler<E, C, Lease, Result>,
-) => LambdaHandler<E, C, Result> {
+  handler: (event: E, context: C, lease: Lease) => Result | Promise<Result>,
+) => (event: E, context: C) => Promise<Result | LambdaResponse> {
   checkLock("the first argument of lambdaLock()", lock, options, true);
   const read = readOptions("lambdaLock()", options, LAMBDA_OPTIONS);
   const settings = { ...read, fencingHeader: undefined };

@@ -1,7 +1,6 @@
 /**
- * A decorator and an interceptor for NestJS that hold a lock while a route is handled, with Express or
- * Fastify below. The life of such a request is in `internal/request.ts`, and that of the call of its handler
- * in `internal/nest_call.ts`.
+ * A decorator and an interceptor for NestJS that hold a lock while a route is handled, with Express or Fastify below.
+ * The steps are those of `internal/request.ts`; how the handler is called is in `internal/nest_call.ts`.
  *
  * @example Usage
  * ```ts
@@ -28,25 +27,23 @@ import {
 import { Observable } from "npm:rxjs@^7.1.0";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LockSetupError } from "../core/contract/errors.ts";
-import { LockedCall, type ResultSource } from "./internal/nest_call.ts";
+import { LockedCall, type NestLockCall } from "./internal/nest_call.ts";
 import { LockedResponse } from "./internal/node_response.ts";
 import { type ShieldedResponse, shieldOf } from "./internal/node_shield.ts";
 import { LOCKS } from "./internal/nest_run_once.ts";
 import {
   checkLock,
-  type HoldOptions,
-  type LockKey,
-  type MethodOptions,
   MIDDLEWARE_OPTIONS,
+  type MiddlewareOptions,
   type MiddlewareSettings,
   readOptions,
 } from "./internal/options.ts";
 import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./shared/problem.ts";
 
-export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
-export { LOCKS, type NestRunOnceOptions, RunOnce } from "./internal/nest_run_once.ts";
-export type { ResultObserver, ResultSource } from "./internal/nest_call.ts";
+export { type LockKey, type MiddlewareOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export { LOCKS, RunOnce } from "./internal/nest_run_once.ts";
+export type { NestLockCall, ResultObserver } from "./internal/nest_call.ts";
 
 /** The parts of Nest's `ExecutionContext` that are used. */
 export interface NestLockContext {
@@ -65,12 +62,6 @@ export interface NestLockContext {
   };
 }
 
-/** The part of Nest's `CallHandler` that is used. */
-export interface NestLockCall {
-  /** The results of the handler, as an observable. */
-  handle(): ResultSource;
-}
-
 /** The parts of a request that a key is usually made of. */
 export interface NestLockRequest {
   /** The method of the request. */
@@ -83,12 +74,6 @@ export interface NestLockRequest {
   readonly body: unknown;
   /** The headers. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-}
-
-/** Options of {@linkcode Lock} and of {@linkcode LockInterceptor}. */
-export interface NestLockOptions<Request = NestLockRequest> extends HoldOptions, MethodOptions {
-  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
-  key: LockKey<[request: Request]>;
 }
 
 /** The parts of a response of Express or Fastify that are used. */
@@ -128,7 +113,10 @@ export class LockInterceptor {
    * @param options The key and other options, or the key alone. Without them, those of `@Lock()`.
    * @throws {TypeError|RangeError} If an option is bad.
    */
-  constructor(lock: DistributedLock, options?: NestLockOptions | string) {
+  constructor(
+    lock: DistributedLock,
+    options?: MiddlewareOptions<[request: NestLockRequest]> | string,
+  ) {
     checkLock("the first argument of new LockInterceptor()", lock, options);
     this.#lock = lock;
     this.#route = options === undefined ? undefined : readRoute(options);
@@ -185,15 +173,13 @@ Optional()(LockInterceptor, undefined, 1); // Nest has no options to pass, and w
  * too) or the client has disconnected. A handler that answers with `@Res()` must return a promise that lasts
  * as long as its work. A client that disconnects while it waits leaves the queue.
  *
- * A request that does not get the lock within `waitMs` fails with an `HttpException` with the status 409 and
- * `Retry-After`, and 503 if the lock service is out of reach; its response are problem details, unless a
- * filter of yours answers otherwise. If the lease is lost, its `signal` aborts and the request fails with a
- * 503; a response that has begun is broken off.
+ * A request that does not get the lock within `waitMs` fails with an `HttpException`: 409 with `Retry-After`, or 503
+ * if the lock service is out of reach. The response has problem details, unless your filter answers otherwise. If
+ * the lease is lost, its `signal` aborts and the request fails with a 503; a response that has begun is broken off.
  *
- * Another decorator that replaces the method must stand below this one, or copy its metadata. An
- * interceptor that answers while the handler runs, such as a time limit, must be outside of the lock: on the
- * controller, or below this decorator. Only HTTP is supported: in handlers of messages or of GraphQL use
- * `locks.request()`.
+ * Another decorator that replaces the method must stand below this one, or copy its metadata. An interceptor
+ * that answers while the handler runs, such as a time limit, must be outside of the lock: on the controller, or
+ * below this decorator. Only HTTP is supported: in handlers of messages or of GraphQL use `locks.request()`.
  *
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad, or the method has a lock already.
@@ -215,7 +201,7 @@ Optional()(LockInterceptor, undefined, 1); // Nest has no options to pass, and w
  * ```
  */
 export function Lock<Request = NestLockRequest>(
-  options: NestLockOptions<Request> | string,
+  options: MiddlewareOptions<[request: Request]> | string,
 ): MethodDecorator {
   const setRoute = SetMetadata(ROUTE, readRoute(options));
   const intercept = UseInterceptors(LockInterceptor);
@@ -255,7 +241,7 @@ export const HeldLease: () => ParameterDecorator = createParamDecorator(
 
 /** Checks the options, and fills in the defaults, when the program is loaded. */
 function readRoute<Request>(
-  options: NestLockOptions<Request> | string,
+  options: MiddlewareOptions<[request: Request]> | string,
 ): MiddlewareSettings<[request: never]> {
   return readOptions("the lock of a NestJS handler", options, MIDDLEWARE_OPTIONS);
 }
@@ -284,10 +270,7 @@ function responseOf(platform: PlatformResponse): ShieldedResponse {
   return platform.raw ?? platform as unknown as ShieldedResponse;
 }
 
-/**
- * Returns the exception that Nest answers with a problem, and sets the headers of that answer; not those of a
- * response that has begun, where Express would throw.
- */
+/** Also sets the headers of the answer; not those of a response that has begun, where Express would throw. */
 function exceptionOf(
   { status, headers, body }: Problem,
   platform: PlatformResponse,

@@ -1,7 +1,6 @@
 /**
- * The actions of the lock service: each acquires, renews, releases or queries one lock, and tries until
- * Redis has answered, for another server may take over the same lease meanwhile. Requests are read and
- * checked in `lock_request.ts`.
+ * The actions of the lock service. Each tries until Redis has answered, for another server may
+ * take over the same lease meanwhile. Requests are read and checked in `lock_request.ts`.
  *
  * @module
  */
@@ -18,7 +17,7 @@ import {
   readBody,
   type Terms,
 } from "./lock_request.ts";
-import type { Puts, Result } from "./puts.ts";
+import type { Puts } from "./puts.ts";
 import { busy, notHeld, type RequestError, unknownOutcome } from "./request_error.ts";
 
 /** Leases of the service are renewed only by their clients, and outlive this process. */
@@ -32,28 +31,23 @@ const RELEASE_TTL_MS = 1_000;
 const MAX_TRIES = 10;
 /** How often it is tried, besides, while other requests of the same owner ask at this server. */
 const MAX_REFUSALS = 100;
-/**
- * The pause between two tries in ms is this value times the number of tries, times a random number from
- * 0 to 1, so that the requests do not keep colliding.
- */
+/** The longest first pause between tries, in ms. Later ones grow, and all are random: requests stop colliding. */
 const BACK_OFF_MS = 5;
 /** How long in ms a request waits for an answer of Redis. The call to Redis goes on, at most for the lease. */
 const ANSWER_TIMEOUT_MS = 5_000;
-/** The reason, for the logs, when all tries have failed. */
 const CONTESTED = `another server took over the lease in each of ${MAX_TRIES} tries`;
-/** The reason, for the logs, when Redis has not answered. */
 const SILENT = "Redis has not answered in time: is it running and reachable?";
 
-/** The action of each HTTP method. */
+/** Each resolves with the body of a response with status 200. Every other response is thrown as an error. */
 export const actions = {
   PUT: acquire,
   PATCH: renew,
   DELETE: release,
   GET: query,
-  POST: ({ request }: LockRequest): Promise<Result> => Promise.reject(notAllowed(request)),
+  POST: ({ request }: LockRequest): Promise<object> => Promise.reject(notAllowed(request)),
 } as const;
 
-async function acquire(lockRequest: LockRequest, puts: Puts): Promise<Result> {
+async function acquire(lockRequest: LockRequest, puts: Puts): Promise<object> {
   const owner = await ownerOf(lockRequest, "acquire");
   const terms = readBody(lockRequest, ["ttlMs", "waitMs"]);
   const gone = new AbortController();
@@ -68,7 +62,7 @@ async function acquireUntil(
   { key, ownerId }: Owner,
   { ttlMs, waitMs }: Terms,
   ended: AbortSignal,
-): Promise<Result> {
+): Promise<object> {
   let remainingMs: number | undefined;
   const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
   const options = { ...LEASE, ownerId, ttlMs, onWait };
@@ -91,7 +85,7 @@ async function acquireUntil(
   });
 }
 
-async function renew(lockRequest: LockRequest): Promise<Result> {
+async function renew(lockRequest: LockRequest): Promise<object> {
   const { key, ownerId } = await ownerOf(lockRequest, "renew");
   const { ttlMs } = readBody(lockRequest, ["ttlMs"]);
   return await untilDone(key, async () => {
@@ -101,7 +95,7 @@ async function renew(lockRequest: LockRequest): Promise<Result> {
   });
 }
 
-async function release(lockRequest: LockRequest): Promise<Result> {
+async function release(lockRequest: LockRequest): Promise<object> {
   const { key, ownerId } = await ownerOf(lockRequest, "release");
   readBody(lockRequest, []);
   const options = { ...LEASE, ttlMs: RELEASE_TTL_MS };
@@ -112,7 +106,7 @@ async function release(lockRequest: LockRequest): Promise<Result> {
   });
 }
 
-async function query(lockRequest: LockRequest): Promise<Result> {
+async function query(lockRequest: LockRequest): Promise<object> {
   const key = await keyOf(lockRequest);
   const { holders: [holder], waiterCount } = await lockRequest.settings.lock.query(key);
   const fencingToken = holder?.fencingToken?.toString();
@@ -123,7 +117,7 @@ async function query(lockRequest: LockRequest): Promise<Result> {
 }
 
 /** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */
-function described({ name, fencingToken, remainingMs }: Lease): Result {
+function described({ name, fencingToken, remainingMs }: Lease): object {
   return {
     key: name,
     fencingToken: String(fencingToken),
@@ -138,8 +132,8 @@ function described({ name, fencingToken, remainingMs }: Lease): Result {
  */
 async function untilDone(
   key: string,
-  tryOnce: () => Promise<Result | null>,
-): Promise<Result> {
+  tryOnce: () => Promise<object | null>,
+): Promise<object> {
   let [tries, refusals] = [0, 0];
   while (tries < MAX_TRIES) {
     try {

@@ -12,14 +12,13 @@ import {
 import { isHttpError } from "../http/shared/problem.ts";
 import type { NodeResponse } from "../http/shared/server.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
-import type { Authorization, LockRoutesSettings } from "./options.ts";
+import type { Authorization, readOptions } from "./options.ts";
 import { badRequest, challenged, RequestError, unauthorized } from "./request_error.ts";
 
-/** One request. */
 export interface LockRequest {
   readonly request: LockRoutesRequest;
   readonly response: NodeResponse;
-  readonly settings: LockRoutesSettings;
+  readonly settings: ReturnType<typeof readOptions>;
 }
 
 /** The form of an id. Not "." or "..", which clients remove from a URL when they normalise it. */
@@ -161,7 +160,7 @@ function parse(text: string): Partial<Terms> {
 function checkField(
   name: keyof Terms,
   value: unknown,
-  { maxTtlMs, maxWaitMs }: LockRoutesSettings,
+  { maxTtlMs, maxWaitMs }: LockRequest["settings"],
 ): void {
   const [min, max] = name === "ttlMs" ? [MIN_TTL_MS, maxTtlMs] : [0, maxWaitMs];
   if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return;

@@ -1,9 +1,3 @@
-/**
- * The Fastify plugin of the lock service: registers the routes, and sends results and problems. The
- * actions are in `lock_actions.ts`.
- *
- * @module
- */
 import { PassThrough, type Readable } from "node:stream";
 import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { Problem } from "../http/shared/problem.ts";
@@ -24,18 +18,18 @@ const BODY_HEADERS = ["content-length", "transfer-encoding", "content-type"];
  * - `PUT /lock/:key/:id` acquires a lock: 200 with `fencingToken` (a string) and `remainingMs`, or 409
  *   with `Retry-After` and the holder's `remainingMs`;
  * - `PATCH` on the same URL renews it, and `DELETE` releases it: 404 if it is not held under this `:id`;
- * - `GET /lock/:key` returns whether the lock is held, and the number of waiters (`waiterCount`).
+ * - `GET /lock/:key` returns whether the lock is held (`held`), the holder's `fencingToken` and `remainingMs`, and
+ *   the number of waiters (`waiterCount`).
  *
  * Bodies are JSON: `ttlMs` for `PUT` and `PATCH`, `waitMs` for `PUT`, both whole numbers of ms. A key is
  * any lock name of up to 1,000 characters, percent-encoded; an id is 1 to 128 of `A-Z a-z 0-9 . _ ~ -`.
  * All errors are `application/problem+json`: 400 for a request that the client must not repeat, 503 if
  * it is not known whether anything was done.
  *
- * Leases belong to the caller, not to this process. They expire after their TTL unless they are renewed,
- * and outlive the server: another server on the same Redis continues them, under a greater token. The
- * owner of a lease is the principal that `authorize` returns, together with `:id`. Every request can be
- * repeated: a `PUT` whose answer was lost gets the lease again, and after a `DELETE` with 404 nothing is
- * left to release.
+ * Leases belong to the caller, not to this process. They expire after their TTL unless they are renewed, and
+ * outlive the server: another server on the same Redis continues them, under a greater token. The owner of a
+ * lease is the principal that `authorize` returns, together with `:id`. Every request can be repeated: a
+ * `PUT` whose answer was lost gets the lease again, and after a `DELETE` with 404 nothing is left to release.
  *
  * @param app The Fastify instance. The routes are below its prefix.
  * @param options The lock, the authorization, and limits.
@@ -76,7 +70,12 @@ export async function lockRoutes(
   const puts = new Puts();
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
   app.addHook("preClose", async () => puts.close());
-  limitBodyTime(app, maxBodyMs);
+  // Ends requests with 408 whose body has not arrived in time. Fastify parses nothing of it then.
+  // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
+  app.addHook("preParsing", async ({ headers }, _reply, payload) => {
+    const hasBody = BODY_HEADERS.some((name) => headers[name] !== undefined);
+    return hasBody ? limited(payload, maxBodyMs) : payload;
+  });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, _request, reply) => {
@@ -111,19 +110,7 @@ function sendProblem(reply: LockRoutesReply, { status, headers, body }: Problem)
   return reply.send(body);
 }
 
-/** Ends requests with 408 whose body has not arrived in time. Fastify parses nothing of it then. */
-function limitBodyTime(app: LockRoutesApp, maxBodyMs: number): void {
-  // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
-  app.addHook("preParsing", async ({ headers }, _reply, payload) => {
-    const hasBody = BODY_HEADERS.some((name) => headers[name] !== undefined);
-    return hasBody ? limited(payload, maxBodyMs) : payload;
-  });
-}
-
-/**
- * A copy of a body that fails after the time limit. The body itself goes on: if it were destroyed, the
- * client would get no answer.
- */
+/** A copy of a body. It fails at the time limit: if the body itself did, the client would get no answer. */
 function limited(body: Readable, maxBodyMs: number): Readable {
   const copy = new PassThrough();
   const cancel = SYSTEM_CLOCK.schedule(() => {

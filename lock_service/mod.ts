@@ -1,6 +1,5 @@
 /**
- * Locks over HTTP for clients in other languages: a Fastify plugin. To run your own handlers under a
- * lock, use `./http` and the entries below it.
+ * Locks over HTTP for clients in other languages: a Fastify plugin. For locks around your own handlers, use `./http`.
  *
  * @example Usage
  * ```ts ignore
@@ -37,7 +36,7 @@
  * @module
  */
 export { lockRoutes } from "./lock_routes.ts";
-export { type Authorization, type LockRoutesOptions, type Principal } from "./options.ts";
+export type { Authorization, LockRoutesOptions } from "./options.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
-export type { NodeResponse, NodeStream } from "../http/shared/server.ts";
+export type { NodeResponse } from "../http/shared/server.ts";
 export type { AttachableLock, DistributedLock } from "../core/contract/distributed_lock.ts";

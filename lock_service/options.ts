@@ -1,15 +1,8 @@
-/**
- * The options of the lock service, their defaults and their checks. The limits are applied in
- * `lock_request.ts`.
- *
- * @module
- */
 import type { AttachableLock, DistributedLock } from "../core/contract/distributed_lock.ts";
 import {
   callback,
   duration,
   type OptionTable,
-  type ReadOptions,
   readTable,
   required,
   text,
@@ -27,26 +20,21 @@ export interface Authorization {
   readonly key: string;
 }
 
-/** The result of `authorize`: a principal, `undefined` if it is not known, `null` if it has no right. */
-export type Principal = string | null | undefined;
-
 /** Options of {@linkcode lockRoutes}. */
 export interface LockRoutesOptions {
   /** A strategy with `attach`, so that leases outlive this process: only `RedisLock` has it. */
   lock: DistributedLock;
   /**
-   * Returns the *principal* of a request: a tenant, a user, a service. The principal is part of the
-   * owner id, so an `id` that somebody reads in an access log is useless under another principal.
-   * Return `undefined` if the credentials are missing or wrong (401 with `WWW-Authenticate`), and
-   * `null` if the principal may not do this (403). An error with a `statusCode` below 500 is sent to
-   * the client, with its `message` and `headers`; any other error becomes a 500. All principals share the
-   * same locks: check `authorization.key` if a principal may use only some of them. The plugin does not
-   * register without this hook.
+   * Returns the *principal* of a request: a tenant, a user, a service. The principal is part of the owner id, so an
+   * `id` from an access log is useless under another principal. Return `undefined` if the credentials are missing
+   * or wrong (401 with `WWW-Authenticate`), and `null` if the principal may not do this (403). An error with a
+   * `statusCode` from 400 to 499 is sent to the client, with its `message` and `headers`; any other becomes a 500.
+   * All principals share the same locks: check `authorization.key` if a principal may use only some of them.
    */
   authorize(
     request: LockRoutesRequest,
     authorization: Authorization,
-  ): Principal | Promise<Principal>;
+  ): string | null | undefined | Promise<string | null | undefined>;
   /**
    * The `WWW-Authenticate` header of each 401: how clients authenticate.
    *
@@ -54,9 +42,8 @@ export interface LockRoutesOptions {
    */
   challenge?: string;
   /**
-   * How long in ms a client should wait before it tries again when another owner holds the lock. Up to
-   * half of it comes on top, at random. The default may be the whole TTL, even if clients hold their locks
-   * for a moment only.
+   * How long in ms a client should wait before it tries again when another owner holds the lock. Up to half of it
+   * comes on top, at random. The default may be the whole TTL, even if clients hold their locks for a moment only.
    *
    * @default the remaining time of the holder's lease
    */
@@ -87,14 +74,12 @@ export interface LockRoutesOptions {
    */
   maxBodyMs?: number;
   /**
-   * Called with the error behind each 500 and 503, for your logs: responses never show it. Not called for
-   * the 503 that waiting requests get when the server closes. It may be async. Errors that it throws are
-   * ignored.
+   * Called with the error behind each 500 and 503, for your logs: responses never show it. Not called for the
+   * 503 that waiting requests get when the server closes. It may be async. Errors that it throws are ignored.
    */
   onError?: (error: unknown) => void;
 }
 
-/** What the options must be, and their defaults. */
 export const LOCK_ROUTES_OPTIONS = {
   ...REGISTER_OPTIONS,
   lock: required(checkLock),
@@ -108,17 +93,12 @@ export const LOCK_ROUTES_OPTIONS = {
   onError: callback(() => {}),
 } satisfies OptionTable<LockRoutesOptions>;
 
-/** The options, checked, with the defaults filled in. */
-export type LockRoutesSettings =
-  & Omit<ReadOptions<LockRoutesOptions, typeof LOCK_ROUTES_OPTIONS>, "lock" | "onError">
-  & { readonly lock: AttachableLock; readonly report: (error: unknown) => void };
-
 /**
- * Checks the options and fills in the defaults.
+ * Checks the options, and fills in the defaults.
  *
  * @throws {TypeError|RangeError} If an option is bad or unknown.
  */
-export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
+export function readOptions(options: LockRoutesOptions) {
   const table = { ...LOCK_ROUTES_OPTIONS, defaultTtlMs: ttl() };
   const { lock, onError, ...read } = readTable("lockRoutes", options, table);
   // A lower `maxTtlMs` lowers the default, but not a `defaultTtlMs` that is given.

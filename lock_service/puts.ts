@@ -1,26 +1,18 @@
-/**
- * The PUTs under way. A client repeats a PUT whose response it has lost: the repeated one joins the first.
- *
- * @module
- */
 import { abortable } from "../core/time/clock.ts";
 import type { Owner, Terms } from "./lock_request.ts";
 import { inProgress, unknownOutcome } from "./request_error.ts";
 
-/** The body of a response with status 200. Every other response is thrown as an error. */
-export type Result = Readonly<Record<string, unknown>>;
-
-/** A PUT under way. Others that ask for the same share its result. */
-interface Put extends Terms {
-  readonly result: Promise<Result>;
-  /** Aborts when all its clients have left, or the server closes. */
-  readonly end: AbortController;
-  clients: number;
-}
-
-/** The PUTs under way of one service, one per lock and owner. */
+/** The PUTs under way of one service, one per lock and owner: one that is repeated for a lost response joins it. */
 export class Puts {
-  readonly #puts = new Map<string, Put>();
+  readonly #puts = new Map<
+    string,
+    Terms & {
+      readonly result: Promise<object>;
+      /** Aborts when all its clients have left, or the server closes. */
+      readonly end: AbortController;
+      clients: number;
+    }
+  >();
   #isClosing = false;
 
   /**
@@ -34,15 +26,21 @@ export class Puts {
     { key, ownerId }: Owner,
     terms: Terms,
     gone: AbortSignal,
-    start: (ended: AbortSignal) => Promise<Result>,
-  ): Promise<Result> {
+    start: (ended: AbortSignal) => Promise<object>,
+  ): Promise<object> {
     const id = JSON.stringify([key, ownerId]);
     // One that all clients have left ends soon.
     while (this.#puts.get(id)?.end.signal.aborted) {
       await this.#puts.get(id)?.result.catch(() => {});
     }
     if (gone.aborted || this.#isClosing) throw unknownOutcome();
-    const put = this.#puts.get(id) ?? this.#start(id, terms, start);
+    let put = this.#puts.get(id);
+    if (put === undefined) {
+      const end = new AbortController();
+      const result = start(end.signal).finally(() => this.#puts.delete(id));
+      result.catch(() => {}); // each client has a promise of its own
+      this.#puts.set(id, put = { ...terms, result, end, clients: 0 });
+    }
     if (put.ttlMs !== terms.ttlMs || put.waitMs !== terms.waitMs) throw inProgress();
     put.clients++;
     try {
@@ -58,14 +56,5 @@ export class Puts {
   close(): void {
     this.#isClosing = true;
     for (const { end } of this.#puts.values()) end.abort();
-  }
-
-  #start(id: string, terms: Terms, start: (ended: AbortSignal) => Promise<Result>): Put {
-    const end = new AbortController();
-    const result = start(end.signal).finally(() => this.#puts.delete(id));
-    result.catch(() => {}); // each client has a promise of its own
-    const put: Put = { ...terms, result, end, clients: 0 };
-    this.#puts.set(id, put);
-    return put;
   }
 }

@@ -1,9 +1,3 @@
-/**
- * The errors that end a request to the lock service, and the problem that the client gets for each.
- * Their form is in `http/shared/problem.ts`.
- *
- * @module
- */
 import { LockError } from "../core/contract/errors.ts";
 import {
   type HttpError,
@@ -12,37 +6,25 @@ import {
   isUnavailable,
   type Problem,
   problem,
-  type ProblemDetails,
-  type ProblemKind,
   UNKNOWN_TTL_MS,
 } from "../http/shared/problem.ts";
 
 /** Throw it to end a request with a problem. */
 export class RequestError extends Error {
-  /** The problem that the client gets. */
   readonly problem: Problem;
 
-  constructor(kind: ProblemKind, details: ProblemDetails, cause?: unknown) {
+  constructor(kind: Problem["kind"], details: Parameters<typeof problem>[1], cause?: unknown) {
     super(details.detail ?? details.title, { cause });
     this.problem = problem(kind, details);
   }
 }
 
-/**
- * The request is wrong, and the client must not repeat it.
- *
- * @param detail The mistake, for the client.
- */
+/** The request is wrong, and the client must not repeat it. */
 export function badRequest(detail: string): RequestError {
   return new RequestError("bad-request", { status: 400, title: "Bad request", detail });
 }
 
-/**
- * It is not known whether the request was executed. (In the middleware, `unavailable()` is certain that
- * the handler did not run.)
- *
- * @param why The reason, for the logs.
- */
+/** It is not known whether the request was executed, unlike in `unavailable()` of `http/`. `why` is for the logs. */
 export function unknownOutcome(why?: string): RequestError {
   const details = {
     status: 503,
@@ -61,7 +43,6 @@ export function inProgress(
   return new RequestError("in-progress", details);
 }
 
-/** The body of a request has not arrived in time. */
 export function bodyTimeout(maxBodyMs: number): RequestError {
   const detail = `The body must arrive within ${maxBodyMs} ms; nothing was done`;
   return new RequestError("body-timeout", { status: 408, title: "Request timeout", detail });

@@ -1,31 +1,15 @@
-/**
- * The arguments of `request()`, read as a browser reads those of `navigator.locks.request()`: values are
- * converted, unknown options are ignored, and some combinations are refused.
- *
- * @module
- * @see {@link https://w3c.github.io/web-locks/#api-lock-manager-request}
- */
-import type { LockMode } from "../core/contract/distributed_lock.ts";
+import type { RequestOptions } from "../core/contract/distributed_lock.ts";
 import { badValue, describe, notSupported } from "../core/contract/options.ts";
 
-/** The arguments of one request, converted. */
-export interface RequestArguments {
-  readonly name: string;
-  readonly mode: LockMode;
-  readonly ifAvailable: boolean;
-  readonly steal: boolean;
-  readonly signal: AbortSignal | undefined;
-  readonly callback: (lock: unknown) => unknown;
-}
-
 /**
- * Converts and checks the arguments.
+ * Reads the arguments of `request()` as a browser reads those of `navigator.locks.request()`: converts values,
+ * ignores unknown options, and refuses some names and combinations.
  *
- * @throws {TypeError} If one has a wrong type, or if the callback is missing.
- * @throws {DOMException} `NotSupportedError` for a name that begins with "-", and for combinations of options
- * that the Web Locks API refuses.
+ * @see {@link https://w3c.github.io/web-locks/#api-lock-manager-request}
  */
-export function readArguments(args: readonly unknown[]): RequestArguments {
+export function readArguments(
+  args: readonly unknown[],
+): RequestOptions & { readonly name: string; readonly callback: (lock: unknown) => unknown } {
   if (args.length < 2) {
     throw new TypeError("Cannot request a lock: pass its name and a callback");
   }
@@ -36,12 +20,10 @@ export function readArguments(args: readonly unknown[]): RequestArguments {
     throw new TypeError(badValue("the callback", "a function", describe(callback)));
   }
   refuseConflicts(name, read);
-  return { name, ...read, callback: callback as RequestArguments["callback"] };
+  return { name, ...read, callback: callback as (lock: unknown) => unknown };
 }
 
-type ReadOptions = Omit<RequestArguments, "name" | "callback">;
-
-function readOptions(options: unknown): ReadOptions {
+function readOptions(options: unknown): RequestOptions {
   const isNone = options === undefined || options === null;
   if (!isNone && typeof options !== "object" && typeof options !== "function") {
     throw new TypeError(badValue("the options", "an object", describe(options)));
@@ -59,7 +41,7 @@ function readOptions(options: unknown): ReadOptions {
   return { ifAvailable: Boolean(ifAvailable), mode: converted, signal, steal: Boolean(steal) };
 }
 
-function refuseConflicts(name: string, { ifAvailable, mode, signal, steal }: ReadOptions): void {
+function refuseConflicts(name: string, { ifAvailable, mode, signal, steal }: RequestOptions): void {
   if (name.startsWith("-")) {
     throw notSupported(`Cannot request lock ${JSON.stringify(name)}: its name begins with "-"`);
   }

@@ -1,7 +1,6 @@
 /**
- * The names of the Web Locks API as names of locks. Most are the same. The empty string, and strings that are
- * not well-formed Unicode, no strategy takes: they become names that begin with "-", which the Web Locks API
- * refuses, so that no other of its names is the same.
+ * The names of the Web Locks API as names of locks. Most are the same. But no strategy takes the empty string, or one
+ * that is not well-formed Unicode: those become names that begin with "-", which the Web Locks API refuses.
  *
  * @module
  */

@@ -3,27 +3,16 @@
  * a browser. Answers of a network come as they come: the grant of a waiter can overtake the answer to another
  * request, and a first request for a name can take longer than the next one for another.
  *
- * So a grant waits for the answers to all requests that were made before it, and that of a waiter also to those
- * that were made since. Then those that did not have to wait begin in the order of their calls, and the others
- * after them: a waiter's grant follows from a release, which came after the requests. And a release waits until
- * the requests for its name that were made before it are answered, so that it comes after them on the service,
- * too.
+ * So a grant waits for the answers to all requests that were made before it, and that of a waiter also to those that
+ * were made since. Then those that did not have to wait begin in the order of their calls, and the others after them:
+ * a waiter's grant follows from a release, which came after the requests. And a release waits until earlier requests
+ * for its name are answered, so that it comes after them on the service, too.
  *
  * @module
  */
 
 /** How long in ms a grant or a release waits for answers at most: in an outage of one name the others go on. */
 const MAX_DELAY_MS = 100;
-
-/** What becomes known of one request. */
-export interface RequestAnswer {
-  /** It waits for its lock. */
-  waits(): void;
-  /** It is granted its lock, or is told that the lock is not free. Resolves when its callback may begin. */
-  granted(): Promise<void>;
-  /** It is over, perhaps with an error. */
-  end(): void;
-}
 
 /** More requests than a client makes: the rank of a waiter follows those of all that did not wait. */
 const AFTER_OTHERS = 2 ** 50;
@@ -33,8 +22,8 @@ export class RequestOrder {
   readonly #all = new Unanswered();
   readonly #ofName = new Map<string, Unanswered>();
 
-  /** A request is sent. */
-  enter(name: string): RequestAnswer {
+  /** A request is sent. Returns what to call when more becomes known of it. */
+  enter(name: string): { waits(): void; granted(): Promise<void>; end(): void } {
     const number = ++this.#last;
     let hasWaited = false;
     const ofName = this.#ofName.get(name) ?? new Unanswered();
@@ -48,11 +37,13 @@ export class RequestOrder {
       if (ofName.isIdle && this.#ofName.get(name) === ofName) this.#ofName.delete(name);
     };
     return {
+      /** It waits for its lock. */
       waits() {
         hasWaited = true;
         forget();
         settle();
       },
+      /** It is granted its lock, or is told that the lock is not free. Resolves when its callback may begin. */
       granted: () => {
         forget();
         const begun = hasWaited
@@ -61,6 +52,7 @@ export class RequestOrder {
         settle();
         return begun;
       },
+      /** It is over, perhaps with an error. */
       end() {
         forget();
         settle();
@@ -80,9 +72,8 @@ export class RequestOrder {
 }
 
 /**
- * The requests of which nobody knows yet whether they hold the lock, wait, or have failed; and what waits for
- * them. A wait is for the requests that were made before it, so it is over when the oldest one without an
- * answer is a later one: no step looks at all of them.
+ * The requests that have no answer yet, and what waits for them. A wait is for all requests that were made before it,
+ * so it is over when the oldest one without an answer is a later one: no step looks at all of them.
  */
 class Unanswered {
   readonly #numbers = new Set<number>();

@@ -1,10 +1,3 @@
-/**
- * `webLocks()`: `request()` and `query()` as `navigator.locks` has them, on any strategy. Arguments are read in
- * `arguments.ts`, names are converted in `names.ts`.
- *
- * @module
- * @see {@link https://w3c.github.io/web-locks/}
- */
 import { isListable } from "../core/contract/call_options.ts";
 import type {
   DistributedLock,
@@ -16,7 +9,7 @@ import { LeaseLostError } from "../core/contract/errors.ts";
 import { lossOf } from "../core/contract/request.ts";
 import { abortable } from "../core/time/clock.ts";
 import { label, notSupported, type OptionTable, readTable } from "../core/contract/options.ts";
-import { readArguments, type RequestArguments } from "./arguments.ts";
+import { readArguments } from "./arguments.ts";
 import { lockName, webName } from "./names.ts";
 import { RequestOrder } from "./request_order.ts";
 
@@ -90,9 +83,6 @@ export interface WebLocks {
   /**
    * Waits for a lock, runs a callback under it, and releases it when the callback has settled.
    *
-   * @param name The name of the lock.
-   * @param callback The critical section.
-   * @returns The result of the callback.
    * @throws {unknown} The error of the callback, or `signal.reason`.
    * @throws {TypeError} If an argument has a wrong type.
    * @throws {RangeError} If the name is longer than the strategy takes: 1,000 UTF-16 code units.
@@ -116,11 +106,9 @@ export interface WebLocks {
     callback: (lock: WebLock | null) => T | Promise<T>,
   ): Promise<T>;
   /**
-   * Reads who holds locks and who waits. It sees all requests of this object that were made before. Without a
-   * name it lists the locks, and then reads one after the other: what the strategy's `list()` costs, and a
-   * request for each.
+   * Reads who holds locks and who waits. It sees all requests of this object that were made before. Without a name it
+   * lists all locks, and reads one after the other: what the strategy's `list()` costs, and a request for each.
    *
-   * @param name The name of one lock; all of them if left out.
    * @throws {DOMException} `NotSupportedError` without a name, unless the strategy's `capabilities.list` is true.
    * @throws {LockUnavailableError} In an outage of the service.
    * @throws {LockSetupError} If the service refuses, and will refuse again.
@@ -129,15 +117,14 @@ export interface WebLocks {
 }
 
 /**
- * Makes what `navigator.locks` is of the locks of any strategy: the same locks, with the arguments, the errors
- * and the order of the Web Locks API.
+ * Makes what `navigator.locks` is of the locks of any strategy: the same locks and names, with the arguments, the
+ * errors and the order of the [Web Locks API](https://w3c.github.io/web-locks/).
  *
  * Unlike there, a lock can be lost while its callback runs, and a network or a server can fail: the page
- * [docs/web-locks.md](../docs/web-locks.md) says what is promised. Names are those of the strategy's locks, so
- * both kinds of calls exclude each other.
+ * [docs/web-locks.md](../docs/web-locks.md) says what is promised. Its requests and those of `locks` itself exclude
+ * each other.
  *
  * @param locks The locks. They stay yours: dispose of them when no request is left.
- * @param options The id of this client.
  * @throws {TypeError} If an argument has a wrong type.
  * @throws {RangeError} If an option is out of range.
  *
@@ -176,12 +163,9 @@ class LocksOfClient implements WebLocks {
 
   // deno-lint-ignore no-explicit-any -- the interface has the types of each form
   readonly request = async (...args: any[]): Promise<any> => {
-    const read = readArguments(args);
-    read.signal?.throwIfAborted();
-    return await this.#run(read);
-  };
-
-  #run({ name, callback, mode, ifAvailable, steal, signal }: RequestArguments): Promise<unknown> {
+    const { name, callback, ...asked } = readArguments(args);
+    const { ifAvailable, signal } = asked;
+    signal?.throwIfAborted();
     const answer = this.#order.enter(name);
     const lost = Promise.withResolvers<never>();
     lost.promise.catch(() => {}); // also when the request has failed before
@@ -207,7 +191,7 @@ class LocksOfClient implements WebLocks {
       }
     };
     const options: RequestOptions = {
-      ...{ mode, ifAvailable, steal, signal },
+      ...asked,
       label: this.#clientId,
       // A refused try reports a wait, too, but its callback begins in its turn.
       onWait: ifAvailable ? undefined : () => answer.waits(),
@@ -218,29 +202,29 @@ class LocksOfClient implements WebLocks {
       const isLoss = error instanceof LeaseLostError && error !== ownError;
       throw isLoss ? brokenLock(name, error) : error;
     });
-    return Promise.race([settled, lost.promise]);
-  }
+    return await Promise.race([settled, lost.promise]);
+  };
 
   readonly query = async (name?: string): Promise<WebLockSnapshot> => {
-    if (name === undefined && !isListable(this.#locks)) {
+    const locks = this.#locks;
+    if (name !== undefined) {
+      await this.#order.answered();
+      return await this.#read(lockName(`${name}`));
+    }
+    if (!isListable(locks)) {
       throw notSupported("Cannot query all locks: this strategy cannot list them, so pass a name");
     }
     await this.#order.answered();
-    if (name !== undefined) return await this.#read(lockName(`${name}`));
+    const names = new Set<string>();
+    for await (const lock of locks.list()) names.add(lock);
     const all: WebLockSnapshot = { held: [], pending: [] };
-    for (const lock of await this.#list()) {
+    for (const lock of names) {
       const { held, pending } = await this.#read(lock);
       all.held.push(...held);
       all.pending.push(...pending);
     }
     return all;
   };
-
-  async #list(): Promise<Set<string>> {
-    const names = new Set<string>();
-    if (isListable(this.#locks)) { for await (const name of this.#locks.list()) names.add(name); }
-    return names;
-  }
 
   async #read(lock: string): Promise<WebLockSnapshot> {
     const { holders, waiters } = await this.#locks.query(lock);

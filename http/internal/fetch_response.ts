@@ -13,7 +13,6 @@ import { CLIENT_GONE, leaseLost, problemResponse } from "../shared/problem.ts";
 import { type HoldSettings, report } from "./options.ts";
 import {
   acquireForRequest,
-  discard,
   type Failed,
   leasesOf,
   releaseInTime,
@@ -21,9 +20,6 @@ import {
 } from "./request.ts";
 
 /**
- * Acquires the lock for a request.
- *
- * @param key Its key, as `keyOf()` determines it.
  * @param known The object by which all locks of the request know its leases.
  * @returns The lease; `null` if the request runs without one; or its response, if it must not run.
  */
@@ -46,21 +42,14 @@ export async function acquireForFetch(
   return acquired.state === "held" ? acquired.lease : null;
 }
 
-/**
- * Runs the handler (`respond`) under a lease and returns its response.
- *
- * @throws Whatever the handler throws; a `TypeError` if it returns something other than a response.
- */
+/** @throws Whatever the handler throws; a `TypeError` if it returns something other than a response. */
 export async function respondUnderLease(
   lease: Lease,
   settings: HoldSettings,
   request: Request,
   respond: () => Response | Promise<Response>,
 ): Promise<Response> {
-  const result = await runUnderLease(lease, respond, (late) => {
-    if (late.state === "done") discard(late.value, settings);
-    else report(settings, late.error);
-  });
+  const result = await runUnderLease(lease, settings, respond);
   if (result.state === "failed") {
     await releaseInTime(lease, settings);
     throw result.error;
@@ -95,7 +84,6 @@ function checkResponse(value: unknown): void {
   );
 }
 
-/** Adds the fencing token to the response's headers if the settings ask for it. */
 function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSettings): Response {
   if (fencingHeader === undefined || response.status < 200) return response;
   const marked = new Response(response.body, response); // the headers may be immutable
@@ -131,8 +119,6 @@ async function holdUntilRead(
   return new Response(isWhole ? start : null, response);
 }
 
-type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
-
 /** A body that has not ended after this many microtask turns is treated as a stream. */
 const PROMPT_TURNS = 5;
 
@@ -141,8 +127,8 @@ const PROMPT_TURNS = 5;
  * Otherwise it is a stream: returns the two reads, whose chunks come first when it is passed on.
  */
 async function readAhead(
-  reader: Reader,
-): Promise<Uint8Array<ArrayBuffer> | ReturnType<Reader["read"]>[]> {
+  reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
+): Promise<Uint8Array<ArrayBuffer> | ReturnType<typeof reader.read>[]> {
   const reads = [reader.read(), reader.read()];
   let isOver = false;
   reads[1]!.then(({ done }) => isOver = done, () => {});
@@ -157,8 +143,8 @@ async function readAhead(
 function heldStream(
   lease: Lease,
   settings: HoldSettings,
-  reader: Reader,
-  ahead: ReturnType<Reader["read"]>[],
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  ahead: ReturnType<typeof reader.read>[],
   client: AbortSignal,
 ): ReadableStream<Uint8Array> {
   const { signal } = lease;

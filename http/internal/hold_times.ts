@@ -1,8 +1,3 @@
-/**
- * How long requests have held their locks: the time after which a client that is refused should come back.
- *
- * @module
- */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 
 /** How many times are kept. */
@@ -10,14 +5,13 @@ const KEPT = 10;
 /** The shortest time in ms that is told to a client: thousands must not come back within a few ms. */
 const LEAST_MS = 100;
 
-/** The last times of all requests of one part in this process, whatever their keys: its size is fixed. */
+/** How long the last requests of one middleware or handler held locks, whatever their names: for `Retry-After`. */
 export class HoldTimes {
   readonly #grantedMs = new WeakMap<Lease, number>();
   /** The latest times, in ms, in no order. */
   readonly #keptMs: number[] = [];
   #oldest = 0;
 
-  /** A request has got its lease. */
   granted(lease: Lease, nowMs: number): void {
     this.#grantedMs.set(lease, nowMs);
   }
@@ -30,10 +24,7 @@ export class HoldTimes {
     this.#oldest = (this.#oldest + 1) % KEPT;
   }
 
-  /**
-   * The longest of these times in ms; of ten the second longest, so that a single request that hung does not
-   * count. `undefined` if there was none.
-   */
+  /** The longest of these times in ms; of ten the second longest, so that a request that hung does not count. */
   get usualMs(): number | undefined {
     const [longest, second] = this.#keptMs.toSorted((one, other) => other - one);
     const usualMs = this.#keptMs.length < KEPT ? longest : second;

@@ -22,13 +22,12 @@ export interface ResultObserver {
   complete(): void;
 }
 
-/** The results of a handler. The handler is called by a subscription. */
-export interface ResultSource {
-  /** Calls the handler. */
-  subscribe(observer: ResultObserver): { unsubscribe(): void };
+/** The part of Nest's `CallHandler` that is used. */
+export interface NestLockCall {
+  /** The results of the handler, as an observable. A subscription calls the handler. */
+  handle(): { subscribe(observer: ResultObserver): { unsubscribe(): void } };
 }
 
-/** One call of a handler. The lock is held until it has ended, and the response is over. */
 export class LockedCall implements LossListener {
   readonly #lease: Lease;
   readonly #response: ShieldedResponse;
@@ -72,12 +71,12 @@ export class LockedCall implements LossListener {
   }
 
   /**
-   * Calls the handler and passes on its results. If the handler must not run, that is an error, which nobody
-   * sees if the response is over.
+   * Calls the handler and passes on its results. If it must not run, that is an error, which nobody sees if the
+   * response is over.
    *
    * @returns A function to call when nobody wants them any more.
    */
-  run(source: ResultSource, observer: ResultObserver): () => void {
+  run(source: ReturnType<NestLockCall["handle"]>, observer: ResultObserver): () => void {
     if (this.#state !== "waiting" || !this.#locked.startHandler()) {
       const { released } = this.#locked;
       const refuse = () => observer.error(this.#lossError());
@@ -105,7 +104,6 @@ export class LockedCall implements LossListener {
     };
   }
 
-  /** The lease is lost before anything was sent. */
   onLeaseLost(): void {
     report(this.#settings, this.#lease.signal.reason);
     this.#fail();

@@ -1,8 +1,3 @@
-/**
- * The decorator of NestJS for jobs of a schedule. What it does with the lock is in `recipes/run_once.ts`.
- *
- * @module
- */
 // Any version: it must be that of the application.
 import { Inject } from "npm:@nestjs/common@x";
 import type { DistributedLock } from "../../core/contract/distributed_lock.ts";
@@ -15,9 +10,6 @@ import { readRunOnceOptions, runOnce, type RunOnceOptions } from "../../recipes/
  */
 export const LOCKS: symbol = Symbol.for("@holdfast/lock/LOCKS");
 
-/** Options of {@linkcode RunOnce}. */
-export type NestRunOnceOptions = Pick<RunOnceOptions, "keepMs" | "maxHoldMs">;
-
 /** The member of an object with jobs that Nest sets to its lock. */
 const OWN_LOCKS = Symbol("the lock of @RunOnce()");
 
@@ -25,13 +17,12 @@ const OWN_LOCKS = Symbol("the lock of @RunOnce()");
  * Runs a job of `@nestjs/schedule` in one of many processes per tick, by the lock of {@linkcode LOCKS}: above
  * or below `@Cron()` on a method of a provider or a controller. The method gets the lease as its only argument.
  *
- * The lock stays held until `keepMs` after the start, also if the job is shorter, so that a process that is
- * late does not run it again. Runs never overlap: a tick that comes while one lasts does not run, so set
- * `maxHoldMs` if a job may hang. Choose a `keepMs` that is longer than the processes can differ in when they
- * start, and shorter than the period less that. With `@Interval()`, where each process counts from its own
- * start, choose one a little below the period, or each process runs the job. In an outage the job does not run,
- * and Nest logs the error. A call of the method by your own code is such a run, too; it resolves with the value,
- * or with `undefined` if the job did not run.
+ * The lock stays held until `keepMs` after the start, also if the job is shorter, so that a process that is late does
+ * not run it again. Runs never overlap: a tick that comes while one lasts does not run, so set `maxHoldMs` if a job
+ * may hang. Choose a `keepMs` that is longer than the processes can differ in when they start, and shorter than the
+ * period less that. With `@Interval()`, where each process counts from its own start, choose one a little below the
+ * period, or each process runs the job. In an outage the job does not run, and Nest logs the error. A call of the
+ * method by your own code is such a run, too; it resolves with the value, or with `undefined` if the job did not run.
  *
  * @param name The name of the lock.
  * @param options How long the lock is kept, and held at most.
@@ -54,7 +45,10 @@ const OWN_LOCKS = Symbol("the lock of @RunOnce()");
  * Object.defineProperty(prototype, "report", descriptor);
  * ```
  */
-export function RunOnce(name: string, options: NestRunOnceOptions): MethodDecorator {
+export function RunOnce(
+  name: string,
+  options: Pick<RunOnceOptions, "keepMs" | "maxHoldMs">,
+): MethodDecorator {
   checkName(name);
   const { keepMs, maxHoldMs } = readRunOnceOptions("@RunOnce()", options);
   return <T>(target: object, _key: string | symbol, descriptor: TypedPropertyDescriptor<T>) => {

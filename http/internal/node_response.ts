@@ -18,25 +18,13 @@
  */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import type { LeaseLostError } from "../../core/contract/errors.ts";
-import { type NodeResponse, type NodeStream, onClose } from "../shared/server.ts";
+import { type NodeResponse, onClose } from "../shared/server.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { releaseInTime } from "./request.ts";
 
-/** Is notified when the lease of a response is lost. */
 export interface LossListener {
-  /**
-   * The lease is lost before anything was sent: the listener can still send an error instead. If it throws,
-   * the response is broken off.
-   */
+  /** Nothing was sent yet: the listener can send an error instead. If it throws, the response is broken off. */
   onLeaseLost(isHandlerRunning: boolean): void;
-}
-
-/** The parts of a response over HTTP/2 by which it can end with its headers. */
-interface Http2Response {
-  readonly stream: NodeStream;
-  statusCode: number;
-  setHeader(name: string, value: unknown): unknown;
-  writeHead(status: number, ...rest: unknown[]): unknown;
 }
 
 /** The code of a reset that HTTP/2 clients take for a failure. After NO_ERROR, a part looks whole. */
@@ -77,7 +65,6 @@ export class LockedResponse {
   #released: Promise<LeaseLostError | null> | null = null;
   readonly #endCallbacks: (() => void)[] = [];
 
-  /** @param closeConnection Closes the connection; by default the response's own `destroy()`. */
   constructor(response: NodeResponse, closeConnection = () => response.destroy()) {
     this.#response = response;
     this.#closeConnection = closeConnection;
@@ -98,7 +85,7 @@ export class LockedResponse {
       });
       return response;
     };
-    if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
+    if (response.stream !== undefined) this.#delayHeaders(response.stream);
   }
 
   /** True once it is too late to send another response: it has ended or sent headers, or a stream is piped in. */
@@ -108,9 +95,8 @@ export class LockedResponse {
   }
 
   /**
-   * Holds the lock from now on. The handler must not run before `startHandler()` has returned true.
-   *
-   * @param listener Notified at once if the lease is lost already.
+   * The handler must not run before `startHandler()` has returned true. If the lease is lost already, the listener is
+   * notified at once.
    */
   hold(lease: Lease, settings: HoldSettings, listener: LossListener): void {
     const { signal } = lease;
@@ -121,10 +107,8 @@ export class LockedResponse {
   }
 
   /**
-   * Asks to start the handler. The lock is then held until `handlerEnded()`.
-   *
-   * @returns False if the handler must not run: the response is over, so the lock was released; or the
-   * lease is lost, of which the listener was notified.
+   * Asks to start the handler: then the lock is held until `handlerEnded()`. False if it must not run: the
+   * response is over, so the lock was released; or the lease is lost, of which the listener was notified.
    */
   startHandler(): boolean {
     if (this.#released !== null || this.#held!.lease.signal.aborted) return false;
@@ -190,9 +174,8 @@ export class LockedResponse {
   }
 
   /**
-   * Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. Never
-   * throws: as a listener of the signal, that would end the process. Node may refuse a header of the handler,
-   * and other middleware may throw.
+   * Does not release: the lease is lost anyway. Never throws: as a listener of the signal, that
+   * would end the process. Node may refuse a header of the handler, and other middleware may throw.
    */
   readonly #onLost = (): void => {
     if (this.#released !== null) return;
@@ -214,11 +197,16 @@ export class LockedResponse {
   }
 
   /**
-   * Over HTTP/2 a response without a body ends with its headers: `writeHead()` must not send them, or
-   * the client has the whole response before the lock is free. `end()` sends them.
+   * Over HTTP/2 a response without a body ends with its headers: `writeHead()` must not send them, or the client has
+   * the whole response before the lock is free. `end()` does, which may wait for the release.
    */
-  #delayHeaders(response: Http2Response): void {
-    const { writeHead, stream } = response;
+  #delayHeaders(stream: NonNullable<NodeResponse["stream"]>): void {
+    const response = this.#response as unknown as {
+      statusCode: number;
+      setHeader(name: string, value: unknown): unknown;
+      writeHead(status: number, ...rest: unknown[]): unknown;
+    };
+    const { writeHead } = response;
     response.writeHead = (status, ...rest) => {
       const headers = rest.at(-1);
       const isBodiless = stream.headRequest === true || BODILESS.includes(status);

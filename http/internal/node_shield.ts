@@ -1,10 +1,9 @@
 /**
- * Shields a response of `node:http` from its handler once the answer is decided, where nothing says when
+ * Shields a response of Node from its handler once the answer is decided, where nothing says when
  * a handler ends: the handler can write on, but nobody sees it.
  *
- * Without it, a handler that writes after another answer was sent would throw, or end the process by an
- * `error` event that nobody listens for. And one that throws while its own last bytes wait for the release
- * would have its error page mixed into them.
+ * Without it, a handler that writes after another answer would throw, or end the process by an `error` event that
+ * nobody listens for. One that throws while its last bytes wait for the release would have its error page mixed in.
  *
  * @module
  */

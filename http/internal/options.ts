@@ -1,6 +1,5 @@
 /**
- * The key and the options that integrations share: what the user may pass, the defaults and the checks.
- * Options of one framework are in its entry.
+ * The key and the options that integrations share. Options of one framework are in its entry.
  *
  * @module
  */
@@ -22,8 +21,8 @@ import { promiseTry } from "../../core/contract/promise_try.ts";
 import { HoldTimes } from "./hold_times.ts";
 
 /**
- * The type of {@linkcode NO_LOCK}. Not that of the symbol: TypeScript would widen it to `symbol` in the
- * result of a function that is declared apart.
+ * The type of {@linkcode NO_LOCK}. It is not that of the symbol, which TypeScript would widen to `symbol` in the
+ * result of a key function that is declared by itself.
  */
 export interface NoLock {
   /** Only there to tell the type from all others. */
@@ -53,13 +52,11 @@ export const NO_LOCK: NoLock = Symbol.for("@holdfast/lock/NO_LOCK") as unknown a
  *
  * - Make the name of what the request is about, decoded and validated, such as the number of an order,
  *   not of the URL: `/orders/42`, `/orders/%34%32` and `/orders/42/` would be three locks.
- * - If the request lacks something, throw an error with a `statusCode` from 400 to 499: the client gets
- *   this status and the error's `message` and `headers`. A `URIError`, as of `decodeURIComponent()`, is a
- *   400.
+ * - If the request lacks something, throw an error with a `statusCode` from 400 to 499: the client gets this
+ *   status and the error's `message` and `headers`. A `URIError`, as of `decodeURIComponent()`, is a 400.
  * - A name that no lock can have (empty, longer than 1,000 characters, not well-formed Unicode) is a 400,
  *   since it may come from the request.
- * - Any other error, and any other result, `undefined` among them, fails the request like an error of
- *   the handler, which does not run.
+ * - Any other error or result, even `undefined`, fails the request like an error of the handler, which does not run.
  */
 export type LockKey<
   Args extends unknown[],
@@ -82,20 +79,19 @@ export interface HoldOptions {
    */
   busyStatus?: 409 | 423 | 429 | 503;
   /**
-   * How long in ms a client should wait before it tries again when another request holds the lock. Up to
-   * half of it comes on top, at random. The default is the longest of the last ten times for which requests
-   * of this part held the lock in this process, 100 ms at least; of ten the second longest, so that a single
-   * one that hung does not count. Until a request has released its lock here, it is the remaining time of
-   * the holder's lease, which may be the whole TTL.
+   * How long in ms a client should wait before it tries again when another request holds the lock. Up to half of it
+   * comes on top, at random. The default is the longest of the last ten times for which requests of this middleware
+   * or handler held a lock in this process, 100 ms at least; of ten the second longest, so that one that hung does
+   * not count. Until one has released its lock here, it is the remaining time of the holder's lease, up to the whole
+   * TTL.
    *
    * @default for how long requests have held the lock
    */
   retryAfterMs?: number;
   /**
-   * The reaction to an outage: `"reject"` answers 503, `"proceed"` runs the handler *without* a lease. The
-   * latter is for work that is better done twice than not at all. It only ever follows an outage. A
-   * `LockSetupError` fails the request like an error of the handler, and a lock that was disposed, at the
-   * end of the server, always answers 503.
+   * The reaction to an outage: `"reject"` answers 503, `"proceed"` runs the handler *without* a lease. The latter is
+   * for work that is better done twice than not at all. It only ever follows an outage. A `LockSetupError` fails the
+   * request like an error of the handler, and a lock that was disposed, at the end of the server, always answers 503.
    *
    * @default {"reject"}
    */
@@ -110,21 +106,22 @@ export interface HoldOptions {
   /** The name of a response header that carries the fencing token. Without it no header is sent. */
   fencingHeader?: string;
   /**
-   * Called with the error behind each 503, for your logs: responses never show it. A busy lock is no error,
-   * whatever `busyStatus` is. Also called with an error that a handler throws after its lease was lost and
-   * the request got its 503: the framework does not see that error. And if that 503, or the end of a
-   * response that waited for its release, cannot be sent, or the service refuses to release the lock, which
-   * then stays held. It may be async. Errors that it throws are
-   * ignored.
+   * Called with the error behind each 503, for your logs: responses never show it. A busy lock is no error, whatever
+   * `busyStatus` is. Also called with an error that a handler throws after the 503 for its lost lease: the framework
+   * does not see that error. And if that 503, or the end of a response that waited for its release, cannot be sent,
+   * or the service refuses to release the lock, which then stays held. It may be async; its errors are ignored.
    */
   onError?: (error: unknown) => void;
 }
 
 /**
- * The option of middleware, which sees all requests of its routes, also those that have nothing to do with
- * the lock. Wrapped handlers (`fetchLock`, `lambdaLock`) take the lock whatever the method.
+ * Options of middleware, which sees all requests of its routes, also those that have nothing to do with the lock.
+ * Wrapped handlers (`fetchLock`, `lambdaLock`) take the lock whatever the method. `Args` are the arguments of the key:
+ * the request of Express, Fastify and NestJS, the context of Hono and Koa.
  */
-export interface MethodOptions {
+export interface MiddlewareOptions<Args extends unknown[]> extends HoldOptions {
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
+  key: LockKey<Args>;
   /**
    * The methods, in capitals, whose requests run *without* the lock and without a lease. A handler must
    * change nothing under them; that of GET neither, since HEAD runs it. `[]` locks all methods.
@@ -134,7 +131,6 @@ export interface MethodOptions {
   unlockedMethods?: readonly string[];
 }
 
-/** What the options must be, and their defaults. */
 export const HOLD_OPTIONS = {
   waitMs: duration({ min: 0, otherwise: 0 }),
   busyStatus: oneOf([409, 423, 429, 503], 409),
@@ -145,49 +141,40 @@ export const HOLD_OPTIONS = {
   onError: callback(() => {}),
 } satisfies OptionTable<HoldOptions>;
 
-/** Options with their defaults. */
 export type HoldSettings = ReadOptions<HoldOptions, typeof HOLD_OPTIONS> & {
-  /** False if leases must not be renewed automatically. */
   readonly autoRenew?: boolean;
   readonly holdTimes: HoldTimes;
 };
 
-/** The options of middleware with their defaults, and the key. */
 export type MiddlewareSettings<Args extends unknown[]> = HoldSettings & {
   readonly key: LockKey<Args>;
   readonly unlockedMethods: readonly string[];
 };
 
-/** The same for a wrapped handler. */
 export const HANDLER_OPTIONS = {
   ...HOLD_OPTIONS,
   key: required(checkKey),
 } satisfies OptionTable<HoldOptions & { readonly key: LockKey<never> }>;
 
-/** The same for middleware. */
 export const MIDDLEWARE_OPTIONS = {
   ...HANDLER_OPTIONS,
   unlockedMethods: { default: ["HEAD", "OPTIONS"] as readonly string[], check: checkMethods },
-} satisfies OptionTable<HoldOptions & MethodOptions & { readonly key: LockKey<never> }>;
+} satisfies OptionTable<MiddlewareOptions<never>>;
 
 const { fencingHeader: _, ...COMMON_OPTIONS } = HANDLER_OPTIONS;
 
-/** The same for a handler of AWS Lambda. */
 export const LAMBDA_OPTIONS = {
   ...COMMON_OPTIONS,
-  // The invocation's time limits the lease anyway; the default of 60 s would be too short for a function
-  // that runs for 15 minutes.
+  // The invocation's time limits the lease anyway; 60 s would be too short for a function that runs for 15 minutes.
   maxHoldMs: duration({ otherwise: MAX_DURATION_MS }),
   marginMs: duration({ min: 0, otherwise: 500 }),
   ttlMs: ttl(10_000),
 };
 
 /**
- * Checks the options of an integration and fills in the defaults, when the server starts and not at the
- * first request.
+ * Called when the server starts, and not at the first request.
  *
  * @param where What takes the options, for the message: `"fetchLock()"`.
- * @param options The options, or the key alone.
  * @throws {TypeError|RangeError} If an option is bad or unknown.
  */
 export function readOptions<
@@ -203,11 +190,9 @@ export function readOptions<
 }
 
 /**
- * Checks the lock that an integration gets, or, for Lambda, the factory of locks.
- *
  * @param what What it is, for the message: `"the first argument of fetchLock()"`.
  * @param next The argument after it: a lock there shows that the two are swapped.
- * @throws {TypeError} If it is not a lock.
+ * @throws {TypeError} If it is no lock, nor, with `isFactory`, a function that makes one.
  */
 export function checkLock(what: string, lock: unknown, next?: unknown, isFactory = false): void {
   if (!isLock(next) && (isLock(lock) || isFactory && typeof lock === "function")) return;
@@ -242,7 +227,7 @@ function checkHeaderName(what: string, name: unknown): void {
   throw new TypeError(badValue(what, "the name of a header", is));
 }
 
-/** Passes the error behind a 503 to `onError`. A failure to log must not fail the request, or the process. */
+/** Passes an error to `onError`. A failure to log must not fail the request, or the process. */
 export function report(settings: HoldSettings, error: unknown): void {
   promiseTry(() => settings.onError(error)).catch(() => {});
 }

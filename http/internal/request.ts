@@ -3,18 +3,16 @@
  *
  * 1. `keyOf()` determines the key: the name of the lock, or that the request needs none, or why it is refused.
  * 2. `acquireForRequest()` acquires the lock, and waits for it as long as the options allow. If somebody else
- *    holds it until then, the client gets 409 (`busyStatus`); in an outage 503, or the handler runs
- *    without a lease; for a name that no lock can have 400. A client that disconnects leaves the queue; logs
- *    show 499.
- * 3. `runUnderLease()` runs the handler, and waits for its end or the loss of the lease. Express, Fastify and
- *    NestJS call the handler themselves: there `express.ts`, `fastify/reply.ts` and `nest_call.ts` notice
- *    its end, and `lossOf()` is asked, too.
+ *    holds it until then, the client gets 409 (`busyStatus`); in an outage 503, or the handler runs without a
+ *    lease; for a name that no lock can have 400. A client that disconnects leaves the queue; logs show 499.
+ * 3. `runUnderLease()` runs the handler, and waits for its end or the loss of the lease. Express, Fastify and NestJS
+ *    call the handler themselves: `express.ts`, `fastify/reply.ts` and `nest_call.ts` notice its end, and `lossOf()`
+ *    is asked, too.
  * 4. After a loss the client gets 503, whatever the handler does. A response that has begun is broken off,
  *    so that no client takes a part for the whole.
- * 5. When the handler has ended *and* the response is complete, but for its last bytes, `releaseInTime()`
- *    releases the lock, once. If the handler ended first, the last bytes wait for that, 1 s at most: a client
- *    that has them all finds the lock free, and if only the release finds that the lease was lost, gets 503 or
- *    a response that is broken off.
+ * 5. When the handler has ended *and* the response is complete, but for its last bytes, `releaseInTime()` releases
+ *    the lock, once. If the handler ended first, the last bytes wait for that, 1 s at most: a client that has them
+ *    all finds the lock free, and if only the release finds the loss, gets 503 or a response that is broken off.
  *
  * The end of a response is noticed in `fetch_response.ts` (fetch, Hono) and `node_response.ts` (Express,
  * Koa, Fastify, NestJS). On Lambda, `lambda/invocation.ts` releases the lock in the time that is left, and
@@ -51,37 +49,15 @@ export interface Failed {
   readonly cause?: unknown;
 }
 
-/** The outcome of acquiring the lock for a request. */
-export type Acquired =
-  | { readonly state: "held"; readonly lease: Lease }
-  /** The request runs without a lease: the service is down, and it may proceed. */
-  | { readonly state: "unlocked" }
-  | Failed
-  /** Nobody awaits a response any more. */
-  | { readonly state: "gone" };
-
 /** A lease that a request got, and the lock, or the factory of locks, that it is from. */
 export interface RequestLease {
   readonly origin: object;
   readonly lease: Lease;
 }
 
-/** The outcome of a handler that ran under a lease. */
-export type RunResult<T> =
-  | { readonly state: "done"; readonly value: T }
-  | { readonly state: "failed"; readonly error: unknown }
-  /**
-   * The lease is lost. The handler may still run: it cannot be stopped. After a loss by disposal the lock is
-   * kept for it, so it must not be released before `ended` resolves.
-   */
-  | { readonly state: "lost"; readonly error: unknown; readonly ended: Promise<void> };
-
-const GONE: Acquired = { state: "gone" };
+const GONE = { state: "gone" } as const;
 
 /**
- * Determines the key of a request.
- *
- * @returns The name of its lock; `null` if it needs none; or why it cannot have one.
  * @throws {TypeError} If the key is not a string: a bug of the program.
  * @throws Whatever the function of the user throws, unless that is meant for the client.
  */
@@ -117,9 +93,10 @@ export function leasesOf(request: object): RequestLease[] {
 }
 
 /**
- * Acquires the lock, and waits for it as long as the settings allow. A lease that is granted when nobody
- * awaits a response any more is released.
+ * A lease that is granted when nobody awaits a response any more is released.
  *
+ * @returns `"unlocked"` if the request runs without a lease: the service is down, and it may proceed. `"gone"` if
+ * nobody awaits a response any more.
  * @throws {LockSetupError} If the lock cannot work as it is set up, or the request holds it already.
  * This is not an outage: the request never proceeds without a lease.
  */
@@ -135,7 +112,12 @@ export async function acquireForRequest(
     /** The factory that made the lock: a key must not be locked twice by any of its locks. */
     readonly origin?: object;
   },
-): Promise<Acquired> {
+): Promise<
+  | { readonly state: "held"; readonly lease: Lease }
+  | { readonly state: "unlocked" }
+  | Failed
+  | typeof GONE
+> {
   if (abandoned?.aborted) return GONE; // also if the key is refused: an answer has been given
   if (typeof key !== "string") return key;
   try {
@@ -160,8 +142,6 @@ export async function acquireForRequest(
       const busy = await busyResult(lock, key, settings, waitInfo);
       return abandoned?.aborted ? GONE : busy;
     }
-    // A suspension has left it unproven: the answer proves it, or its signal aborts, and no handler runs.
-    if (lease.remainingMs === 0) await lossOf(lease);
     if (abandoned?.aborted) {
       await releaseInTime(lease, settings);
       return GONE;
@@ -181,10 +161,7 @@ export async function acquireForRequest(
   }
 }
 
-/**
- * Somebody else holds the lock. Tells the client when to come back: after as long as requests have held it
- * before, else when that lease ends, if it is known.
- */
+/** The client should come back after as long as requests usually hold the lock, else when the lease ends. */
 async function busyResult(
   lock: DistributedLock,
   key: string,
@@ -211,24 +188,30 @@ function lockedTwice(key: string): LockSetupError {
 }
 
 /**
- * Runs the handler until it ends or the lease is lost: then one that ignores `lease.signal` runs on, but
- * no response waits for it. If the lease is already lost at the start, the handler is not run.
- *
- * @param onLate Called after a loss, with what the handler has returned or thrown; not called if that is
- * the loss itself, or an error with the loss as its cause. What it throws is ignored.
+ * A handler that ignores a loss runs on, but no response waits for it. What it returns then is discarded, and what it
+ * throws is reported, unless that is the loss itself, or an error with the loss as its cause. It does not start under
+ * a lost lease.
  */
 export async function runUnderLease<T>(
   lease: Lease,
+  settings: HoldSettings,
   handler: () => T | Promise<T>,
-  onLate: (late: RunResult<T>) => void = () => {},
-): Promise<RunResult<T>> {
+): Promise<
+  | { readonly state: "done"; readonly value: T }
+  | { readonly state: "failed"; readonly error: unknown }
+  /**
+   * The lease is lost. The handler may still run: it cannot be stopped. After a loss by disposal the lock is
+   * kept for it, so it must not be released before `ended` resolves.
+   */
+  | { readonly state: "lost"; readonly error: unknown; readonly ended: Promise<void> }
+> {
   const { signal } = lease;
   if (signal.aborted) return { state: "lost", error: signal.reason, ended: Promise.resolve() };
   const { promise: lost, resolve: lose } = Promise.withResolvers<null>();
   const onAbort = () => lose(null);
   const running = promiseTry(handler).then(
-    (value): RunResult<T> => ({ state: "done", value }),
-    (error): RunResult<T> => ({ state: "failed", error }),
+    (value) => ({ state: "done" as const, value }),
+    (error: unknown) => ({ state: "failed" as const, error }),
   );
   signal.addEventListener("abort", onAbort);
   if (signal.aborted) lose(null); // the handler's first step has lost it
@@ -237,15 +220,13 @@ export async function runUnderLease<T>(
   const loss = result === null ? signal.reason : await lossOf(lease);
   if (result !== null && loss === null) return result;
   const ended = running.then((late) => {
-    if (late.state !== "failed" || !stemsFrom(late.error, signal.reason)) onLate(late);
+    if (late.state === "done") discard(late.value, settings);
+    else if (!stemsFrom(late.error, signal.reason)) report(settings, late.error);
   }).catch(() => {}); // or the lock would stay held
   return { state: "lost", error: loss, ended };
 }
 
-/**
- * Ends the stream of an answer that is not sent: it may have a file open. NestJS wraps some streams. Never
- * throws: what a Node stream throws is reported.
- */
+/** Ends the stream of an unsent answer: it may have a file open. NestJS wraps some. Never throws, but reports. */
 export function discard(answer: unknown, settings: HoldSettings): void {
   const body = answer instanceof Response ? answer.body : answer;
   if (body instanceof ReadableStream) {
@@ -265,8 +246,7 @@ export function discard(answer: unknown, settings: HoldSettings): void {
 }
 
 /**
- * Releases the lock, and remembers how long it was held. Never rejects: a refusal, after which the lock stays
- * held, is reported.
+ * Releases the lock, and remembers how long it was held. Never rejects: a refusal, which leaves it held, is reported.
  *
  * @returns The loss that only the release has found, and has reported; `null` if there is none.
  */

@@ -1,6 +1,6 @@
 /**
- * Error responses as problem details of RFC 9457 (`application/problem+json`): their kinds and texts, and
- * which errors they answer. Each entry sends them in its own way.
+ * Error responses as problem details: their kinds and texts, and which errors they answer. Each entry sends them in
+ * its own way.
  *
  * @module
  * @see {@link https://www.rfc-editor.org/rfc/rfc9457}
@@ -23,26 +23,24 @@ export const BODY_HEADERS = [
   "last-modified",
 ] as const;
 
-/** The kinds of problems, each the last part of the problem's `type`. */
-export type ProblemKind =
-  | "busy"
-  | "unavailable"
-  | "lease-lost"
-  | "too-little-time"
-  | "bad-request"
-  | "forbidden"
-  | "not-held"
-  | "in-progress"
-  | "body-timeout"
-  | "not-found"
-  | "method-not-allowed"
-  | "stale-token"
-  | "token-required"
-  | "internal";
-
 /** A problem, ready to be sent. It never shows owner ids, hosts or the names of locks. */
 export interface Problem {
-  readonly kind: ProblemKind;
+  /** The last part of the problem's `type`. */
+  readonly kind:
+    | "busy"
+    | "unavailable"
+    | "lease-lost"
+    | "too-little-time"
+    | "bad-request"
+    | "forbidden"
+    | "not-held"
+    | "in-progress"
+    | "body-timeout"
+    | "not-found"
+    | "method-not-allowed"
+    | "stale-token"
+    | "token-required"
+    | "internal";
   readonly status: number;
   /** All headers of the response, `content-type` among them. */
   readonly headers: Readonly<Record<string, string>>;
@@ -52,26 +50,24 @@ export interface Problem {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** The parts of a problem besides its kind. */
-export interface ProblemDetails {
-  readonly status: number;
-  readonly title: string;
-  readonly detail?: string;
-  /**
-   * The least time in ms until a retry makes sense. With up to half of it on top, it becomes
-   * `retryAfterMs` in the body, and `Retry-After` in whole seconds, at least one.
-   */
-  readonly retryAfterMs?: number | undefined;
-  /** More headers of the response. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** More members of the body; `undefined` members are left out. */
-  readonly members?: Readonly<Record<string, unknown>>;
-}
-
-/** Makes a problem. */
-export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
-  const { status, title, detail, members } = details;
-  const retry = details.retryAfterMs === undefined ? null : jittered(details.retryAfterMs);
+export function problem(
+  kind: Problem["kind"],
+  { status, title, detail, retryAfterMs: leastMs, headers: ownHeaders, members }: {
+    readonly status: number;
+    readonly title: string;
+    readonly detail?: string;
+    /**
+     * The least time in ms until a retry makes sense. With up to half of it on top, it becomes
+     * `retryAfterMs` in the body, and `Retry-After` in whole seconds, at least one.
+     */
+    readonly retryAfterMs?: number | undefined;
+    /** More headers of the response. */
+    readonly headers?: Readonly<Record<string, string>> | undefined;
+    /** More members of the body; `undefined` members are left out. */
+    readonly members?: Readonly<Record<string, unknown>>;
+  },
+): Problem {
+  const retry = leastMs === undefined ? null : jittered(leastMs);
   const retryAfterMs = retry?.ms;
   const body = JSON.stringify({
     type: `urn:holdfast:problem:${kind}`,
@@ -82,7 +78,7 @@ export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
     ...members,
   });
   const headers: Record<string, string> = {
-    ...details.headers,
+    ...ownHeaders,
     "content-type": PROBLEM_TYPE,
     "cache-control": "no-store",
   };
@@ -111,7 +107,6 @@ export function busy(status: number, remainingMs: number | undefined): Problem {
   });
 }
 
-/** No lock can have the name that the request leads to. */
 export function badKey(): Problem {
   return problem("bad-request", {
     status: 400,
@@ -121,7 +116,6 @@ export function badKey(): Problem {
   });
 }
 
-/** The lock service is out of reach: the handler was not run. */
 export function unavailable(): Problem {
   return problem("unavailable", {
     status: 503,
@@ -131,7 +125,6 @@ export function unavailable(): Problem {
   });
 }
 
-/** The lease was lost before the response was ready: the handler may have done its work or not. */
 export function leaseLost(): Problem {
   return problem("lease-lost", {
     status: 503,
@@ -141,7 +134,6 @@ export function leaseLost(): Problem {
   });
 }
 
-/** Makes a Fetch API response of a problem. */
 export function problemResponse({ status, headers, body }: Problem): Response {
   return new Response(body, { status, headers });
 }
@@ -160,10 +152,7 @@ export function isHttpError(error: unknown): error is HttpError {
   return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
 }
 
-/**
- * Returns the problem for an error that a function of the user throws because of the request, or `null`
- * if the error is a bug. A `URIError` is the client's fault: its URL cannot be decoded.
- */
+/** `null` if the error is a bug in the user's function. A `URIError` is the client's fault: a bad URL. */
 export function refusalOf(error: unknown): Problem | null {
   if (isHttpError(error)) return httpProblem(error);
   if (!(error instanceof URIError)) return null;
@@ -172,7 +161,7 @@ export function refusalOf(error: unknown): Problem | null {
 }
 
 /** The kinds of the problems of some statuses; `"bad-request"` is that of the others. */
-const KINDS: Readonly<Record<number, ProblemKind>> = {
+const KINDS: Readonly<Record<number, Problem["kind"]>> = {
   401: "forbidden",
   403: "forbidden",
   404: "not-found",

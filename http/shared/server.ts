@@ -1,9 +1,3 @@
-/**
- * The parts of servers that several blocks use: a response of Node, and the options of Fastify's plugins.
- *
- * @module
- */
-
 /** The parts of a response of `node:http` or `node:http2` that are used. */
 export interface NodeResponse {
   /** Sends the last bytes. Replaced in order to notice the end of the response and to delay it. */
@@ -17,19 +11,16 @@ export interface NodeResponse {
   /** Whether `end()` was called. */
   readonly writableEnded?: boolean | undefined;
   /** The stream of a response over HTTP/2. */
-  readonly stream?: NodeStream | undefined;
+  readonly stream?: {
+    /** Resets the stream, which tells the client why it ends. */
+    close(code: number): void;
+    /** Whether the request is a HEAD request. */
+    readonly headRequest?: boolean | undefined;
+    /** Whether the stream is closed. */
+    readonly destroyed: boolean;
+  } | undefined;
   /** Whether the status and the headers were sent. */
   readonly headersSent: boolean;
-}
-
-/** The parts of the stream of a response over HTTP/2 that are used. */
-export interface NodeStream {
-  /** Resets the stream, which tells the client why it ends. */
-  close(code: number): void;
-  /** Whether the request is a HEAD request. */
-  readonly headRequest?: boolean | undefined;
-  /** Whether the stream is closed. */
-  readonly destroyed: boolean;
 }
 
 /** Calls the listener once, when the client has disconnected or the response is over: at once if so. */

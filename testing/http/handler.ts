@@ -6,8 +6,8 @@
  */
 import { setImmediate as turn } from "node:timers/promises";
 import type { DistributedLock, Lease } from "../../mod.ts";
-import type { MethodOptions } from "../../http/koa.ts";
-import { type HoldOptions, NO_LOCK, type NoLock } from "../../http/mod.ts";
+import type { MiddlewareOptions } from "../../http/koa.ts";
+import { NO_LOCK, type NoLock } from "../../http/mod.ts";
 import { nowUs } from "../processes/machine_clock.ts";
 import { CONDITION_BOUND_MS, scaled } from "../time.ts";
 
@@ -49,7 +49,7 @@ export class Gates {
 }
 
 /** A route that each framework serves, and its lock options. */
-export interface TestRoute extends HoldOptions, MethodOptions {
+export interface TestRoute extends Omit<MiddlewareOptions<never>, "key"> {
   readonly path: string;
 }
 

@@ -7,7 +7,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { fencedRedis, StaleTokenError } from "../../fencing/mod.ts";
 import { FileLock } from "../../file/mod.ts";
-import { lambdaLock, type LockFactory, NO_LOCK } from "../../http/lambda.ts";
+import { lambdaLock, NO_LOCK } from "../../http/lambda.ts";
 import type { DistributedLock, Lease, LeaseLostError } from "../../mod.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { nowUs } from "../processes/machine_clock.ts";
@@ -19,7 +19,7 @@ import { type RuntimeContext, runtimeLoop } from "./lambda_runtime.ts";
 /** The locks of an instance, for both forms of `lambdaLock()`. */
 interface Locking {
   readonly shared: DistributedLock;
-  readonly factory: LockFactory;
+  readonly factory: (ttlMs: number) => DistributedLock;
   /** The client for fenced writes, which Redis rejects after a later lease. */
   readonly client?: RedisClient;
 }

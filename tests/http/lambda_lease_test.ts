@@ -25,8 +25,7 @@ function open(timeoutMs: number, marginMs = MARGIN_MS): Bench {
   const { clock, lease } = service;
   const killedMs = clock.wall() + timeoutMs;
   const remainingMs = () => killedMs - clock.wall();
-  const leftMs = () => remainingMs() - marginMs;
-  const bound = new InvocationLease(lease, { leftMs, remainingMs }, true, clock);
+  const bound = new InvocationLease(lease, remainingMs, marginMs, true, clock);
   return { ...service, bound, remainingMs };
 }
 
@@ -121,8 +120,7 @@ Deno.test("InvocationLease is lost and sends no renewal when the inner lease was
   assert(lease.signal.aborted);
   await settle();
   const { timers } = clock;
-  const limits = { leftMs: () => 1_000, remainingMs: () => 1_500 };
-  const bound = new InvocationLease(lease, limits, true, clock);
+  const bound = new InvocationLease(lease, () => 1_500, MARGIN_MS, true, clock);
   assertEquals(clock.timers, timers);
   await clock.pass(900);
   assertEquals(renewals.length, 0);

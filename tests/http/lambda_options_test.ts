@@ -127,3 +127,18 @@ Deno.test("lambdaLock() passes the loss of a lease to onError", async () => {
   assert(errors.length === 1 && errors[0] === error.cause, String(errors));
   assert(errors[0] instanceof LeaseLostError);
 });
+
+Deno.test("lambdaLock() passes what a handler throws after a loss to onError", async () => {
+  await using lock = new MemoryLock();
+  const errors: unknown[] = [];
+  const bug = new Error("made by a test");
+  const onError = (error: unknown) => void errors.push(error);
+  const handler = lambdaLock(lock, { key: "k", maxHoldMs: 1, onError })(
+    async (_event: unknown, _context, lease) => {
+      await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+      throw bug;
+    },
+  );
+  await assertRejects(() => handler({}, context), RetryableLockError);
+  await waitUntil("it is reported", () => errors.includes(bug));
+});

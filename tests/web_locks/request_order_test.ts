@@ -6,14 +6,14 @@ import { FakeClock, FakeLock } from "../../fake/mod.ts";
 import { type DistributedLock, MemoryLock } from "../../mod.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { webLocks } from "../../web_locks/mod.ts";
-import { type RequestAnswer, RequestOrder } from "../../web_locks/request_order.ts";
+import { RequestOrder } from "../../web_locks/request_order.ts";
 
 /** Requests that are under way, and which of their callbacks have begun. */
 function requests(count: number) {
   const order = new RequestOrder();
   const begun: number[] = [];
   const answers = Array.from({ length: count }, (_, i) => order.enter(`${i}`));
-  const at = (i: number): RequestAnswer => answers[i]!;
+  const at = (i: number) => answers[i]!;
   const grant = (i: number) => at(i).granted().then(() => void begun.push(i));
   return { order, begun, at, grant };
 }

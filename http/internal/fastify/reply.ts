@@ -39,7 +39,6 @@ export interface FastifyLockReply {
   then: (onSent: () => void, onError: (error: Error) => void) => void;
 }
 
-/** A reply whose request holds a lock: notices when the handler has answered, and answers a loss before. */
 export class LockedReply implements LossListener {
   readonly lease: Lease;
   readonly #reply: FastifyLockReply;
@@ -51,14 +50,10 @@ export class LockedReply implements LossListener {
    * How far the handler's answer has come:
    * - `"none"`: the handler has not answered;
    * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
-   * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
-   *   response can only be broken off.
+   * - `"made"`: the response is ready, or the handler writes it by hand: after a loss it can only be broken off.
    */
   #answer: "none" | "given" | "made" = "none";
-  /**
-   * Whether the handler has returned without an answer and will send one later. Until then it counts as
-   * running, also if its loss was answered meanwhile.
-   */
+  /** Whether the handler has returned and answers later: until then it counts as running, even after a loss. */
   #isAnswerExpected = false;
   #isLossAnswered = false;
 
@@ -78,9 +73,8 @@ export class LockedReply implements LossListener {
 
   /**
    * Runs the handler. It may answer with `reply.send()` while it runs, with its result, or with
-   * `reply.send()` later. Fastify sends the result only if there is no other answer: see
-   * `#endAfterAnswer()`. Fastify also calls handlers whose client has left, and whose lock was released then:
-   * they do not run.
+   * `reply.send()` later. Fastify sends the result only if there is no other answer: see `#endAfterAnswer()`.
+   * Fastify also calls handlers whose client has left, and whose lock was released then: they do not run.
    */
   run(handler: () => unknown): unknown {
     const locked = this.#locked;
@@ -125,10 +119,7 @@ export class LockedReply implements LossListener {
     this.#sendNow(leaseLost());
   }
 
-  /**
-   * Sends a problem at once, without hooks. Hijacks the reply, so that a later answer of the handler is
-   * ignored, but still taken for its end.
-   */
+  /** Sends without hooks. The reply is hijacked: a later answer of the handler is ignored, but taken for its end. */
   #sendNow(problem: Problem): void {
     const reply = this.#reply;
     const body = writeProblem(reply, problem);
@@ -138,10 +129,7 @@ export class LockedReply implements LossListener {
     reply.raw.end(body);
   }
 
-  /**
-   * While hooks run, Fastify does not see that the handler has answered, and would send the result as a
-   * second answer. So the result waits until the first answer was sent.
-   */
+  /** While hooks run, Fastify would send the result as a second answer: so it is kept until the first was sent. */
   async #endAfterAnswer(
     result: PromiseLike<unknown>,
     untilSent: () => Promise<void>,
@@ -153,11 +141,7 @@ export class LockedReply implements LossListener {
     }
   }
 
-  /**
-   * Wraps the methods of the reply by which a handler answers, or waits for the end of its response.
-   *
-   * @returns A function that waits until the answer was sent.
-   */
+  /** Wraps the methods by which handlers answer or await the end. The result waits until the answer was sent. */
   #watchAnswer(): () => Promise<void> {
     const reply = this.#reply;
     const { send, then } = reply;

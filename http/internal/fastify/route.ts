@@ -1,7 +1,7 @@
 /**
- * Adds the lock to a Fastify route: acquires it before the handler, and checks the lease before the
- * response is sent. Also finds the routes that were added before the plugin had loaded: its `onRoute` hook
- * has not seen them, so they would run without their lock.
+ * Adds the lock to a Fastify route: acquires it before the handler, and checks the lease before
+ * the response is sent. Also finds the routes that the `onRoute` hook has not seen, as they
+ * were added before the plugin: they would run unlocked.
  *
  * @module
  */
@@ -38,6 +38,8 @@ export interface FastifyLockRequest {
   readonly url: string;
   /** The headers. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The route of the request. */
+  readonly routeOptions?: { readonly url?: string | undefined; readonly config?: object };
 }
 
 /** The parts of a Fastify route that are used. */
@@ -52,26 +54,22 @@ export interface FastifyLockRoute {
   onSend?: unknown;
 }
 
-type Request = FastifyLockRequest & { lease: Lease | null };
-type Handler = (this: unknown, request: Request, reply: FastifyLockReply) => unknown;
-
-/** The replies whose requests hold a lock. */
 const lockedReplies = new WeakMap<FastifyLockRequest, LockedReply>();
-/**
- * Handlers that are already wrapped. Fastify makes a HEAD route of each GET route and may reuse our
- * wrapped handler for it: a second wrap would acquire the lock twice.
- */
-const wrapped = new WeakSet<Handler>();
+/** Fastify may reuse our handler for the HEAD route of a GET route: a second wrap would lock twice. */
+const wrapped = new WeakSet<object>();
 
-/** Adds our hooks to a route and wraps its handler. */
 export function wireRoute(
   route: FastifyLockRoute,
   lock: DistributedLock,
   settings: MiddlewareSettings<[request: FastifyLockRequest]>,
 ): void {
-  const handler = route.handler as Handler;
+  const handler = route.handler as (...args: unknown[]) => unknown;
   if (wrapped.has(handler)) return;
-  const lockHandler: Handler = function (request, reply) {
+  const lockHandler = function (
+    this: unknown,
+    request: FastifyLockRequest,
+    reply: FastifyLockReply,
+  ): unknown {
     const run = () => handler.call(this, request, reply);
     const locked = lockedReplies.get(request);
     return locked === undefined ? run() : locked.run(run);
@@ -79,10 +77,14 @@ export function wireRoute(
   wrapped.add(lockHandler);
   route.handler = lockHandler;
   route.config = Object.assign({ [WIRED]: true }, route.config);
-  const lockPreHandler = (request: Request, reply: FastifyLockReply) =>
+  const lockPreHandler = (request: FastifyLockRequest, reply: FastifyLockReply) =>
     lockRequest(lock, settings, request, reply);
   route.preHandler = [route.preHandler ?? [], lockPreHandler].flat();
-  const lockOnSend = async (request: Request, reply: FastifyLockReply, payload: unknown) => {
+  const lockOnSend = async (
+    request: FastifyLockRequest,
+    reply: FastifyLockReply,
+    payload: unknown,
+  ) => {
     const locked = lockedReplies.get(request);
     if (locked === undefined) return payload;
     locked.answerGiven(); // this hook answers the loss that it may notice
@@ -102,7 +104,7 @@ export function wireRoute(
 async function lockRequest(
   lock: DistributedLock,
   settings: MiddlewareSettings<[request: FastifyLockRequest]>,
-  request: Request,
+  request: FastifyLockRequest,
   reply: FastifyLockReply,
 ): Promise<unknown> {
   if (settings.unlockedMethods.includes(request.method)) return undefined;
@@ -115,24 +117,16 @@ async function lockRequest(
   if (acquired.state === "gone") return answerNobody(reply);
   if (acquired.state === "failed") return reply.send(writeProblem(reply, acquired.problem));
   const { lease } = acquired;
-  request.lease = lease;
+  (request as { lease?: Lease }).lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) reply.header(fencingHeader, String(lease.fencingToken));
   lockedReplies.set(request, new LockedReply(lease, locked, reply, settings));
   return undefined;
 }
 
-/** The parts of a Fastify request that the guard uses. */
-export interface GuardedRequest {
-  /** The method of the request. */
-  readonly method: string;
-  /** The route of the request. */
-  readonly routeOptions?: { readonly url?: string | undefined; readonly config?: object };
-}
-
 /** An `onRequest` hook: Fastify calls it for earlier routes of the same scope, too. */
 export function refuseUnwired(
-  request: GuardedRequest,
+  request: FastifyLockRequest,
   _reply: unknown,
   done: (error?: Error) => void,
 ): void {
@@ -145,9 +139,8 @@ export function refuseUnwired(
 /**
  * Checks at start-up that the plugin did not load after all routes: it would lock none of them.
  *
- * @param seenRoutes The number of routes that the `onRoute` hook has seen.
  * @param routes All routes of the server, as Fastify prints them.
- * @throws {LockSetupError} If there are routes, but none was seen.
+ * @throws {LockSetupError} If there are routes, but the `onRoute` hook has seen none.
  */
 export function checkSeen(seenRoutes: number, routes: string): void {
   if (seenRoutes > 0 || routes.trim() === NO_ROUTES || routes.trim() === "") return;

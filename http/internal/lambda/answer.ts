@@ -1,9 +1,3 @@
-/**
- * Ends an invocation that could not run under its lock: with a response to an HTTP event, with an error
- * to any other event.
- *
- * @module
- */
 import { LockError } from "../../../core/contract/errors.ts";
 import type { Problem } from "../../shared/problem.ts";
 
@@ -65,8 +59,6 @@ export class RetryableLockError extends LockError {
   /**
    * Creates an error.
    *
-   * @param reason Why the invocation should be retried.
-   * @param lockName The name of the lock.
    * @param retryAfterMs How long in ms to wait before the retry, if that is known.
    * @param options As for `Error`. The message of `cause` becomes part of the message.
    */
@@ -119,9 +111,7 @@ export function endWithProblem(
   );
 }
 
-/**
- * Whether an event is an HTTP request: from API Gateway (1.0, 2.0), a function URL or a load balancer.
- */
+/** Whether an event is an HTTP request: from API Gateway (1.0, 2.0), a function URL or a load balancer. */
 function isHttpEvent(event: unknown): event is { headers?: unknown; multiValueHeaders?: unknown } {
   const { requestContext, httpMethod } = Object(event) as Record<string, unknown>;
   if (typeof requestContext !== "object" || requestContext === null) return false;

@@ -1,36 +1,26 @@
 /**
- * One invocation of a Lambda function: acquires the lock, runs the handler and releases the lock before
- * the invocation times out. The lease that the handler gets is in `invocation_lease.ts`, what an invocation
- * without a lease ends with in `answer.ts`.
+ * One invocation of a Lambda function: acquires the lock, runs the handler, and releases the lock before Lambda kills
+ * the invocation. Its lease is in `invocation_lease.ts`, what one without a lease ends with in `answer.ts`.
  *
  * @module
  */
 import type { DistributedLock, Lease } from "../../../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../../../core/contract/errors.ts";
 import { MAX_DURATION_MS, MIN_TTL_MS } from "../../../core/contract/options.ts";
-import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../../core/time/clock.ts";
+import { SYSTEM_CLOCK, TIMED_OUT, ttlLasting, within } from "../../../core/time/clock.ts";
 import { leaseLost, type Problem, problem, unavailable } from "../../shared/problem.ts";
 import { type HoldSettings, report } from "../options.ts";
-import {
-  type Acquired,
-  acquireForRequest,
-  releaseLease,
-  type RequestLease,
-  runUnderLease,
-} from "../request.ts";
+import { acquireForRequest, releaseLease, type RequestLease, runUnderLease } from "../request.ts";
 import { endWithProblem, type LambdaResponse } from "./answer.ts";
-import { InvocationLease, type InvocationLimits, servedMs } from "./invocation_lease.ts";
+import { InvocationLease } from "./invocation_lease.ts";
 
-/** Settings of all invocations of a function. */
+/** Settings of all invocations of a function, as in `LambdaLockOptions`. */
 export interface InvocationSettings extends HoldSettings {
-  /** The longest TTL in ms of a lock that a factory makes for one invocation. */
   readonly ttlMs: number;
-  /** How much of the invocation's time, in ms, is reserved for the release and the answer. */
   readonly marginMs: number;
 }
 
-/** One invocation. */
-export class Invocation implements InvocationLimits {
+export class Invocation {
   readonly #name: string;
   readonly #event: unknown;
   readonly #context: { getRemainingTimeInMillis(): number };
@@ -61,7 +51,7 @@ export class Invocation implements InvocationLimits {
     leases: RequestLease[],
     handler: (lease: Lease | undefined) => T | Promise<T>,
   ): Promise<T | LambdaResponse> {
-    const leftMs = Math.floor(this.leftMs());
+    const leftMs = Math.floor(this.#leftMs());
     const waitMs = Math.min(this.#settings.waitMs, leftMs);
     const requester = { leases, origin };
     if (typeof origin !== "function") return await this.#run(origin, waitMs, requester, handler);
@@ -71,7 +61,7 @@ export class Invocation implements InvocationLimits {
     if (ttlMs < MIN_TTL_MS) return this.#endForTime();
     const lock = origin(ttlMs);
     try {
-      return await this.#run(lock, Math.min(waitMs, this.leftMs() - ttlMs), requester, handler);
+      return await this.#run(lock, Math.min(waitMs, this.#leftMs() - ttlMs), requester, handler);
     } finally {
       await this.#awaitCleanUp(lock[Symbol.asyncDispose]());
     }
@@ -83,18 +73,20 @@ export class Invocation implements InvocationLimits {
     requester: { readonly leases: RequestLease[]; readonly origin: object },
     handler: (lease: Lease | undefined) => T | Promise<T>,
   ): Promise<T | LambdaResponse> {
-    if (this.leftMs() < MIN_TTL_MS) return this.#endForTime();
+    if (this.#leftMs() < MIN_TTL_MS) return this.#endForTime();
     const acquired = await this.#acquire(lock, Math.max(0, Math.floor(waitMs)), requester);
     if (acquired.state === "unlocked") return await handler(undefined);
     if (acquired.state === "failed") return this.#end(acquired.problem, acquired.cause);
     if (acquired.state === "gone") return this.#end(unavailable());
+    const { marginMs, holdTimes } = this.#settings;
     const isTimed = lock.capabilities.endsBy === "ttl";
-    if (this.leftMs() <= 0 || (isTimed && servedMs(acquired.lease) > this.remainingMs())) {
+    const isTooLong = isTimed && ttlLasting(acquired.lease.remainingMs) > this.#remainingMs();
+    if (this.#leftMs() <= 0 || isTooLong) {
       await this.#awaitCleanUp(acquired.lease.release());
       return this.#endForTime();
     }
-    const lease = new InvocationLease(acquired.lease, this, isTimed);
-    this.#settings.holdTimes.granted(lease, performance.now());
+    const lease = new InvocationLease(acquired.lease, this.#remainingMs, marginMs, isTimed);
+    holdTimes.granted(lease, performance.now());
     return await this.#runUnderLease(lease, handler);
   }
 
@@ -109,12 +101,12 @@ export class Invocation implements InvocationLimits {
 
   /** Waits for a clean-up as long as the invocation's time allows. Ignores its failure. */
   async #awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<unknown> {
-    const leftMs = this.remainingMs() - this.#settings.marginMs / 2;
+    const leftMs = this.#remainingMs() - this.#settings.marginMs / 2;
     return await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
   }
 
-  /** How long in ms until Lambda kills the invocation, by the wall clock. */
-  remainingMs(): number {
+  /** How long in ms until Lambda kills the invocation. */
+  readonly #remainingMs = (): number => {
     const context = this.#context;
     if (typeof context?.getRemainingTimeInMillis !== "function") {
       throw new TypeError(
@@ -124,11 +116,11 @@ export class Invocation implements InvocationLimits {
     const remainingMs = context.getRemainingTimeInMillis();
     // Timers accept no more than this. A value that is not a number counts as no time.
     return remainingMs > 0 ? Math.min(remainingMs, MAX_DURATION_MS) : 0;
-  }
+  };
 
   /** How long in ms a lease may still be used: until the reserved time begins. */
-  leftMs(): number {
-    return this.remainingMs() - this.#settings.marginMs;
+  #leftMs(): number {
+    return this.#remainingMs() - this.#settings.marginMs;
   }
 
   #end(problem: Problem, cause?: unknown): LambdaResponse {
@@ -140,10 +132,10 @@ export class Invocation implements InvocationLimits {
     lock: DistributedLock,
     waitMs: number,
     requester: { readonly leases: RequestLease[]; readonly origin: object },
-  ): Promise<Acquired> {
+  ): ReturnType<typeof acquireForRequest> {
     const late = new AbortController();
     const settings = { ...this.#settings, waitMs, autoRenew: false };
-    const timeoutMs = this.leftMs() + this.#settings.marginMs / 4;
+    const timeoutMs = this.#leftMs() + this.#settings.marginMs / 4;
     const waiting = { ...requester, abandoned: late.signal };
     const acquiring = acquireForRequest(lock, this.#name, settings, waiting);
     const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
@@ -159,7 +151,7 @@ export class Invocation implements InvocationLimits {
     lease: InvocationLease,
     handler: (lease: Lease) => T | Promise<T>,
   ): Promise<T | LambdaResponse> {
-    const result = await runUnderLease(lease, () => handler(lease));
+    const result = await runUnderLease(lease, this.#settings, () => handler(lease));
     // A disposed lock is kept until the handler has ended. Nobody waits for that.
     if (result.state === "lost" && isLostByDisposal(result.error)) {
       result.ended.then(() => releaseLease(lease, this.#settings));

@@ -1,32 +1,13 @@
-/**
- * A lease that ends before the invocation of its Lambda function does. How the invocation acquires and
- * releases it is in `invocation.ts`.
- *
- * @module
- */
 import type { Lease, LockMode } from "../../../core/contract/distributed_lock.ts";
-import { type Clock, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
+import { type Clock, SYSTEM_CLOCK, ttlLasting } from "../../../core/time/clock.ts";
 import { LeaseLostError } from "../../../core/contract/errors.ts";
 import { MIN_TTL_MS } from "../../../core/contract/options.ts";
-
-/** The time limits of the lease. */
-export interface InvocationLimits {
-  /** How long in ms the invocation may still use the lease, by the wall clock. */
-  leftMs(): number;
-  /** How long in ms until Lambda kills the invocation, by the wall clock. */
-  remainingMs(): number;
-}
 
 /** Shortest time between two renewals, in ms. */
 const MIN_DELAY_MS = 5;
 
 /** An instance that wakes up from a freeze checks the clock within this time, in ms. */
 const MAX_ARM_MS = 100;
-
-/** How long in ms the server keeps a lease: `remainingMs` subtracts clock drift from it. */
-export function servedMs({ remainingMs }: Lease): number {
-  return (remainingMs + 2) / 0.99;
-}
 
 /**
  * A lease that is lost (`"max-hold"`) when its invocation has no time left, even if the process was
@@ -39,7 +20,8 @@ export class InvocationLease implements Lease {
   readonly mode: LockMode;
   readonly fencingToken: bigint;
   readonly #inner: Lease;
-  readonly #limits: InvocationLimits;
+  readonly #killedInMs: () => number;
+  readonly #marginMs: number;
   readonly #clock: Clock;
   readonly #controller = new AbortController();
   readonly #ttlMs: number;
@@ -51,10 +33,15 @@ export class InvocationLease implements Lease {
   #cancelRenewal = () => {};
   #isHeld = true;
 
-  /** @param renews Whether the lease must be renewed: it ends by its TTL. */
+  /**
+   * @param killedInMs Returns how long in ms it is until Lambda kills the invocation, by the wall clock.
+   * @param marginMs How much of that, in ms, is reserved: the lease may not be used then.
+   * @param renews Whether the lease must be renewed: it ends by its TTL.
+   */
   constructor(
     inner: Lease,
-    limits: InvocationLimits,
+    killedInMs: () => number,
+    marginMs: number,
     renews: boolean,
     clock: Clock = SYSTEM_CLOCK,
   ) {
@@ -63,10 +50,11 @@ export class InvocationLease implements Lease {
     this.mode = inner.mode;
     this.fencingToken = inner.fencingToken;
     this.#inner = inner;
-    this.#limits = limits;
+    this.#killedInMs = killedInMs;
+    this.#marginMs = marginMs;
     this.#clock = clock;
     this.#ttlMs = inner.remainingMs;
-    this.#spareMs = limits.remainingMs() - servedMs(inner);
+    this.#spareMs = killedInMs() - ttlLasting(inner.remainingMs);
     if (inner.signal.aborted) this.#onLost();
     if (!this.#isHeld) return;
     inner.signal.addEventListener("abort", this.#onLost);
@@ -84,7 +72,7 @@ export class InvocationLease implements Lease {
   get remainingMs(): number {
     this.#settle();
     if (!this.#isHeld) return 0;
-    return Math.max(0, Math.min(this.#inner.remainingMs, this.#limits.leftMs()));
+    return Math.max(0, Math.min(this.#inner.remainingMs, this.#leftMs()));
   }
 
   get isHeld(): boolean {
@@ -137,6 +125,11 @@ export class InvocationLease implements Lease {
     await this.release().catch(() => {});
   }
 
+  /** How long in ms the invocation may still use the lease. */
+  #leftMs(): number {
+    return this.#killedInMs() - this.#marginMs;
+  }
+
   /** Throws if the invocation has no time left, or if the lease was lost before. */
   #throwIfOver(): void {
     this.#settle();
@@ -150,7 +143,7 @@ export class InvocationLease implements Lease {
 
   /** Ends the lease if the clock shows that no time is left: timers may be late. */
   #settle(): void {
-    if (!this.#isHeld || this.#limits.leftMs() > 0) return;
+    if (!this.#isHeld || this.#leftMs() > 0) return;
     this.#stop();
     this.#controller.abort(new LeaseLostError(this.name, "max-hold"));
     this.#inner.release().catch(() => {});
@@ -164,36 +157,29 @@ export class InvocationLease implements Lease {
   }
 
   /**
-   * The TTL in ms that a renewal may ask for. A renewal may be executed late, at the latest when the server
-   * drops the lease; even then the new lease must end before the invocation is killed (`#spareMs`). It may
-   * last into the reserved margin (`endMs`), so that it does not expire before the time in which it may be
-   * used is over.
+   * The TTL in ms that a renewal may ask for. A renewal may be executed late, at the latest when the server drops
+   * the lease; even then the new lease must end before the invocation is killed (`#spareMs`). It may last into
+   * the reserved margin (`endMs`), so that it does not expire before the time in which it may be used is over.
    */
   #limitMs(ttlMs: number): number {
-    const endMs = (this.#limits.leftMs() + this.#limits.remainingMs()) / 2;
+    const endMs = this.#killedInMs() - this.#marginMs / 2;
     return Math.floor(Math.min(ttlMs, endMs, this.#spareMs));
   }
 
   /** A renewal of `ttlMs` is answered: the server keeps the lease for so long from now, if not for longer. */
   #onRenewed(ttlMs: number): void {
-    this.#spareMs = Math.min(this.#spareMs, this.#limits.remainingMs() - ttlMs);
+    this.#spareMs = Math.min(this.#spareMs, this.#killedInMs() - ttlMs);
   }
 
-  /**
-   * Checks the clock again and again until the end: a timer may fire a fraction of a ms early, and it
-   * fires late if the process was frozen.
-   */
+  /** Checks the clock until the end: timers may be a fraction of a ms early, or late after a freeze. */
   #arm(): void {
     this.#cancelEnd = this.#clock.schedule(() => {
       this.#settle();
       if (this.#isHeld) this.#arm();
-    }, Math.min(Math.max(1, this.#limits.leftMs()), MAX_ARM_MS));
+    }, Math.min(Math.max(1, this.#leftMs()), MAX_ARM_MS));
   }
 
-  /**
-   * Renews after a third of the lease, as the lease engine does. The engine does not renew here: it
-   * would prolong the lease beyond the invocation.
-   */
+  /** After a third of the lease, as the engine does. That must not renew here: it would outlast the invocation. */
   #renewLater(): void {
     this.#cancelRenewal = this.#clock.schedule(async () => {
       await this.renew().catch(() => {}); // the signal reports a loss
