@@ -1,6 +1,5 @@
 /**
- * A `RunCoordinator` for node-cron 4.6: each run of a task with `distributed: true` happens in one of many
- * processes.
+ * A `RunCoordinator` for node-cron 4.6: each run of a task with `distributed: true` is done by one of many processes.
  *
  * @example Usage
  * ```ts
@@ -31,10 +30,9 @@ export interface RunCoordinatorOptions {
    */
   keepMs?: number | undefined;
   /**
-   * The longest time, in ms, that a run may hold its lock; at least `keepMs`, whatever is set. After that its
-   * lease is lost. node-cron never says that a run has ended if its background process has crashed, has got the
-   * answer too late (after 5 s), or if the task was stopped during its `maxRandomDelay`: the lease of
-   * such a run is renewed until then.
+   * The longest time, in ms, that a run may hold its lock; at least `keepMs`, whatever is set. After that its lease is
+   * lost. node-cron reports no end of a run if its background process has crashed or got the answer too late (after
+   * 5 s), or if the task was stopped during its `maxRandomDelay`: such a run keeps its lock for `maxHoldMs`.
    *
    * @default {86400000}
    */
@@ -62,14 +60,6 @@ export interface LockRunCoordinator {
    * @param key As node-cron passes it: `` `${name}:${date.toISOString()}` `` with the `date` of the context.
    */
   leaseOf(key: string): Lease | undefined;
-}
-
-/** A run of this process. */
-interface Run {
-  readonly lease: Lease;
-  /** The moment, in monotonic ms, at which it has been held for `maxHoldMs`. */
-  readonly untilMs: number;
-  readonly end: () => void;
 }
 
 const RUN_COORDINATOR_OPTIONS = {
@@ -111,7 +101,12 @@ export function runCoordinator(
   options: RunCoordinatorOptions = {},
 ): LockRunCoordinator {
   const read = readTable("runCoordinator()", options, RUN_COORDINATOR_OPTIONS);
-  const runs = new Map<string, Run>();
+  const runs = new Map<string, {
+    readonly lease: Lease;
+    /** The moment, in monotonic ms, at which it has been held for `maxHoldMs`. */
+    readonly untilMs: number;
+    readonly end: () => void;
+  }>();
   return {
     shouldRun(key, ttlMs) {
       const nowMs = SYSTEM_CLOCK.now();

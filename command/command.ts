@@ -1,8 +1,3 @@
-/**
- * What the commands share: exit codes, the error of bad arguments, and the lock that they open.
- *
- * @module
- */
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 
 /** Exit codes. 64, 69, 75 and 78 are those of `sysexits.h`. */
@@ -17,20 +12,11 @@ export const EXIT = {
   setup: 78,
 } as const;
 
-/** The arguments are wrong. Its message ends up beside the advice to read `--help`. */
-export class UsageError extends Error {
-  /** The name of this class. */
-  override readonly name = "UsageError";
-}
-
 /** What a command needs of the program. */
 export interface CommandContext {
   /** The URL of `--at`, or that of the environment. */
   url(at: string | undefined): string;
-  /**
-   * Opens the locks at a URL, and closes them after the work. Without a label they have that of the URL, or one
-   * of this host and process.
-   */
+  /** Opens the locks at a URL, and closes them after the work. The default label: the URL's, or host and process. */
   withLocks<T>(
     url: string,
     work: (locks: DistributedLock) => Promise<T>,

@@ -1,15 +1,10 @@
-/**
- * The command line of `holdfast`: chooses the command, and turns errors into messages and exit codes.
- *
- * @module
- */
 import { hostname } from "node:os";
 import process from "node:process";
 import { LeaseLostError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { parseLockUrl } from "../open/lock_url.ts";
 import { openLock } from "../open/mod.ts";
-import { type CommandContext, EXIT, UsageError } from "./command.ts";
+import { type CommandContext, EXIT } from "./command.ts";
 import { doctor, DOCTOR_HELP } from "./doctor.ts";
 import { draw, DRAW_HELP } from "./draw.ts";
 import { list, LIST_HELP } from "./list.ts";
@@ -41,20 +36,14 @@ const COMMANDS = {
   draw: { main: draw, help: DRAW_HELP },
 } as const;
 
-/** What a process gives to a command. */
-export interface Terminal {
-  /** Where the locks are, without `--at`. */
-  readonly url: string | undefined;
-  /** Prints a line for a person. */
-  say(text: string): void;
-  /** Prints a result. */
-  print(text: string): void;
-}
-
-/** Runs the command that the arguments name. Resolves with the exit code. */
+/**
+ * Runs the command that the arguments name, and prints its errors. Resolves with the exit code.
+ *
+ * @param terminal What the process gives to it; `url` is where the locks are, without `--at`.
+ */
 export async function runCommandLine(
   [name = "--help", ...args]: readonly string[],
-  terminal: Terminal,
+  terminal: Pick<CommandContext, "say" | "print"> & { readonly url: string | undefined },
 ): Promise<number> {
   const context = contextIn(terminal);
   if (name === "--help" || name === "-h") {
@@ -63,7 +52,7 @@ export async function runCommandLine(
   }
   try {
     if (!Object.hasOwn(COMMANDS, name)) {
-      throw new UsageError(`there is no command ${hidden(name, "like that")}`);
+      throw new TypeError(`there is no command ${hidden(name, "like that")}`);
     }
     const command = COMMANDS[name as keyof typeof COMMANDS];
     const own = args.slice(0, args.indexOf("--") === -1 ? args.length : args.indexOf("--"));
@@ -90,9 +79,7 @@ function report(error: unknown, command: string, { say }: CommandContext): numbe
     readonly name?: string;
   };
   const isParsing = `${code}`.startsWith("ERR_PARSE_ARGS");
-  const isUsage = isParsing || error instanceof UsageError || error instanceof TypeError ||
-    error instanceof RangeError;
-  if (isUsage) {
+  if (isParsing || error instanceof TypeError || error instanceof RangeError) {
     const what = message ?? "";
     const text = isParsing ? hidden(what, "an argument is not understood: is --at missing?") : what;
     say(`${text}\nTry: holdfast ${command}--help`);
@@ -105,16 +92,18 @@ function report(error: unknown, command: string, { say }: CommandContext): numbe
   return isRefused ? EXIT.setup : EXIT.failed;
 }
 
-function contextIn({ url: ownUrl, say, print }: Terminal): CommandContext {
+function contextIn(
+  { url: ownUrl, say, print }: Parameters<typeof runCommandLine>[1],
+): CommandContext {
   const context: CommandContext = {
     url(at) {
       const url = at ?? ownUrl;
       if (url === undefined || url === "") {
-        throw new UsageError(
+        throw new TypeError(
           "say where the locks are: --at URL, or HOLDFAST_URL in the environment",
         );
       }
-      if (/^memory:/i.test(url)) throw new UsageError("no other process sees memory: take file:");
+      if (/^memory:/i.test(url)) throw new TypeError("no other process sees memory: take file:");
       return url;
     },
     async withLocks(url, work, label) {

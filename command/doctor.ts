@@ -1,8 +1,3 @@
-/**
- * `holdfast doctor`: judges a service before locks depend on it.
- *
- * @module
- */
 import { parseArgs } from "node:util";
 import { parseLockUrl } from "../open/lock_url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
@@ -27,7 +22,7 @@ Example: holdfast doctor --at redis://127.0.0.1`;
 
 const MARKS = { "good": "ok ", "bad": "BAD", "not checked": "?  " } as const;
 
-/** Runs it. Resolves with the exit code. */
+/** `holdfast doctor`: judges a service before locks depend on it. Resolves with the exit code. */
 export async function doctor(args: readonly string[], context: CommandContext): Promise<number> {
   const { values } = parseArgs({
     args: [...args],

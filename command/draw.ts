@@ -1,11 +1,6 @@
-/**
- * `holdfast draw`: the recordings of several processes as one page.
- *
- * @module
- */
 import { parseArgs } from "node:util";
 import { drawLocks } from "../timeline/mod.ts";
-import { type CommandContext, EXIT, UsageError } from "./command.ts";
+import { type CommandContext, EXIT } from "./command.ts";
 
 export const DRAW_HELP = `Usage: holdfast draw [options] FILE…
 
@@ -19,14 +14,14 @@ Of more than 1,500 calls it shows those around the end of the longest wait.
 
 Example: holdfast draw checkout.jsonl worker-*.jsonl > incident.html`;
 
-/** Runs it. Resolves with the exit code. */
+/** `holdfast draw`: the recordings of several processes as one page. Resolves with the exit code. */
 export async function draw(args: readonly string[], context: CommandContext): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
     options: { from: { type: "string" }, to: { type: "string" }, name: { type: "string" } },
   });
-  if (positionals.length === 0) throw new UsageError("name the files to draw");
+  if (positionals.length === 0) throw new TypeError("name the files to draw");
   const { from, to, name } = values;
   context.print(
     await drawLocks(positionals, { from: dateOf("--from", from), to: dateOf("--to", to), name }),
@@ -38,5 +33,5 @@ function dateOf(option: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined;
   const date = new Date(text);
   if (!Number.isNaN(date.getTime())) return date;
-  throw new UsageError(`${option} must be a time such as 2026-11-24T17:30Z`);
+  throw new TypeError(`${option} must be a time such as 2026-11-24T17:30Z`);
 }

@@ -1,10 +1,9 @@
 /**
  * A command that runs under a lease, and ends before anybody else can have the lock.
  *
- * While the lease is renewed, nothing happens. When only `killAfterMs` of it are left, the service has not
- * answered for most of a TTL: the command gets TERM, and KILL shortly before the deadline. A thief does not wait
- * for the deadline, and files and memory have none: there the command gets TERM at the loss, and KILL
- * `killAfterMs` later.
+ * When only `killAfterMs` of the lease are left, the service has not answered for most of a TTL: the command gets
+ * TERM, and KILL shortly before the deadline. A thief does not wait for the deadline, and files and memory have none:
+ * there the command gets TERM at the loss, and KILL `killAfterMs` later.
  *
  * @module
  */
@@ -14,6 +13,7 @@ import process from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Lease } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostError } from "../core/contract/errors.ts";
+import { type Cancel, SYSTEM_CLOCK } from "../core/time/clock.ts";
 
 /** Signals that are passed on to the command. */
 const FORWARDED = [
@@ -33,29 +33,23 @@ const GROUP_LOOK_MS = 10;
 const UNPROVEN_LOOK_MS = 10;
 /** How long in ms killed processes have at least for their end. */
 const KILLED_MS = 1_000;
-/** The longest delay of a timer in ms. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-/** How a command runs. */
-export interface CommandOptions {
-  /** How long it has after TERM, before it is killed. */
-  readonly killAfterMs: number;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** A descriptor of this process that it and its children keep open, as their 3. */
-  readonly inherited: number | null;
-  /** Prints a line for a person. */
-  say(text: string): void;
-}
 
 /**
- * Runs a command in a process group of its own. Resolves when it has ended; if it was told to end, when no
- * process of its group is left: those that go on for `killAfterMs` are killed. What a command leaves behind of
- * its own accord goes on.
+ * Runs a command in its own process group. Resolves when it has ended; if it was told to end, when no process of its
+ * group is left: those that go on for `killAfterMs` are killed. What it leaves behind of its own accord goes on.
  */
 export async function runUnder(
   lease: Lease,
   command: readonly [string, ...string[]],
-  { killAfterMs, env, inherited, say }: CommandOptions,
+  { killAfterMs, env, inherited, say }: {
+    /** How long it has after TERM, before it is killed. */
+    readonly killAfterMs: number;
+    readonly env: NodeJS.ProcessEnv;
+    /** A descriptor of this process that it and its children keep open, as their 3. */
+    readonly inherited: number | null;
+    /** Prints a line for a person. */
+    say(text: string): void;
+  },
 ): Promise<{
   /** Its exit code, or as in a shell: 128 + the signal that ended it, 127 or 126 if it could not start. */
   readonly code: number;
@@ -64,7 +58,7 @@ export async function runUnder(
   /** Whether it was told to end, because the lease was lost or about to be lost. */
   readonly isTold: boolean;
 }> {
-  let group: Group | undefined;
+  let group: ReturnType<typeof groupOf> | undefined;
   let isSignalled = false;
   const listeners = FORWARDED.map((signal): [NodeJS.Signals, () => void] => {
     const forward = () => {
@@ -73,15 +67,14 @@ export async function runUnder(
     };
     return [signal, forward];
   });
-  // Ctrl-Z would stop this process but not the command, which has a session of its own: nobody would renew the
-  // lock.
+  // Ctrl-Z would stop this process, not the command, which has its own session: nobody would renew the lock.
   listeners.push([
     "SIGTSTP",
     () => say("Ctrl-Z is ignored while the command runs: end it by Ctrl-C"),
   ]);
   // Before the command can run: it may ask for a signal at once, which would end this process.
   for (const [signal, listener] of listeners) process.on(signal, listener);
-  let watch: LeaseWatch | undefined;
+  let watch: ReturnType<typeof watchLease> | undefined;
   try {
     const started = await start(command, env, inherited);
     if (typeof started === "string") {
@@ -89,8 +82,8 @@ export async function runUnder(
       return { code, failure: started, isTold: false };
     }
     const { pid, ended } = started;
-    const running = group = new Group(pid, say);
-    watch = new LeaseWatch(lease, killAfterMs, (signal) => running.kill(signal));
+    group = groupOf(pid, say);
+    watch = watchLease(lease, killAfterMs, group.kill);
     const code = await ended;
     if (watch.isTold || isSignalled) await group.end(killAfterMs);
     return { code, isTold: watch.isTold };
@@ -103,7 +96,7 @@ export async function runUnder(
 /** Starts a command; resolves with the code of the system's error if it cannot be started. */
 function start(
   [program, ...args]: readonly [string, ...string[]],
-  env: CommandOptions["env"],
+  env: NodeJS.ProcessEnv,
   inherited: number | null,
 ): Promise<string | { readonly pid: number; readonly ended: Promise<number> }> {
   const stdio: StdioOptions = ["inherit", "inherit", "inherit"];
@@ -123,47 +116,38 @@ function start(
 }
 
 /** The processes of a command. */
-class Group {
-  readonly #pid: number;
-  readonly #say: (text: string) => void;
-  #isKilled = false;
-  #isRefused = false;
-
-  constructor(pid: number, say: (text: string) => void) {
-    this.#pid = pid;
-    this.#say = say;
-  }
-
+function groupOf(pid: number, say: (text: string) => void) {
+  let [isKilled, isRefused] = [false, false];
   /** Sends a signal to all of them; 0 sends none. Returns whether there is one. */
-  kill(signal: NodeJS.Signals | 0): boolean {
-    this.#isKilled ||= signal === "SIGKILL";
+  const kill = (signal: NodeJS.Signals | 0): boolean => {
+    isKilled ||= signal === "SIGKILL";
     try {
-      process.kill(-this.#pid, signal);
+      process.kill(-pid, signal);
       return true;
     } catch (error) {
       if (codeOf(error) === "ESRCH") return false;
       // An error here would end this process, and the lock with it, while the command goes on.
-      if (!this.#isRefused) this.#say("cannot signal the command: it runs as another user");
-      this.#isRefused = true;
+      if (!isRefused) say("cannot signal the command: it runs as another user");
+      isRefused = true;
       return true;
     }
-  }
-
+  };
   /**
    * Waits until none is left. Kills those that are left after `killAfterMs`, then waits as long again, at least
    * 1 s: zombies that nobody reaps stay.
    */
-  async end(killAfterMs: number): Promise<void> {
+  const end = async (killAfterMs: number): Promise<void> => {
     let endMs = performance.now() + killAfterMs;
-    while (this.kill(0)) {
+    while (kill(0)) {
       if (performance.now() < endMs) await delay(GROUP_LOOK_MS);
-      else if (this.#isKilled) return;
+      else if (isKilled) return;
       else {
-        this.kill("SIGKILL");
+        kill("SIGKILL");
         endMs = performance.now() + Math.max(killAfterMs, KILLED_MS);
       }
     }
-  }
+  };
+  return { kill, end };
 }
 
 function codeOf(error: unknown): unknown {
@@ -171,51 +155,42 @@ function codeOf(error: unknown): unknown {
 }
 
 /** Ends a command in time. */
-class LeaseWatch {
-  isTold = false;
-  readonly #lease: Lease;
-  readonly #killAfterMs: number;
-  readonly #kill: (signal: NodeJS.Signals) => void;
-  readonly #hasDeadline: boolean;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(lease: Lease, killAfterMs: number, kill: (signal: NodeJS.Signals) => void) {
-    this.#lease = lease;
-    this.#killAfterMs = killAfterMs;
-    this.#kill = kill;
-    this.#hasDeadline = lease.remainingMs !== Infinity;
-    lease.signal.addEventListener("abort", this.#onLost, { once: true });
-    if (lease.signal.aborted) this.#onLost();
-    else if (this.#hasDeadline) this.#look();
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    this.#lease.signal.removeEventListener("abort", this.#onLost);
-  }
-
-  #look(): void {
-    const leftMs = this.#lease.remainingMs; // 0 while a suspension makes it unproven
-    const earlyMs = this.#killAfterMs * KILL_EARLY_SHARE;
-    if (leftMs > 0 && leftMs <= this.#killAfterMs) this.#tell();
-    if (leftMs > 0 && leftMs <= earlyMs) this.#kill("SIGKILL");
-    const stepMs = [this.#killAfterMs, earlyMs].find((stepMs) => leftMs > stepMs);
+function watchLease(lease: Lease, killAfterMs: number, kill: (signal: NodeJS.Signals) => void) {
+  const hasDeadline = lease.remainingMs !== Infinity;
+  let isTold = false;
+  let cancel: Cancel | undefined;
+  const tell = () => {
+    if (!isTold) kill("SIGTERM");
+    isTold = true;
+  };
+  const look = () => {
+    const leftMs = lease.remainingMs; // 0 while a suspension makes it unproven
+    const earlyMs = killAfterMs * KILL_EARLY_SHARE;
+    if (leftMs > 0 && leftMs <= killAfterMs) tell();
+    if (leftMs > 0 && leftMs <= earlyMs) kill("SIGKILL");
+    const stepMs = [killAfterMs, earlyMs].find((stepMs) => leftMs > stepMs);
     const nextMs = stepMs === undefined ? UNPROVEN_LOOK_MS : leftMs - stepMs;
-    this.#timer = setTimeout(() => this.#look(), Math.min(Math.ceil(nextMs), MAX_TIMER_MS));
-  }
-
-  #tell(): void {
-    if (!this.isTold) this.#kill("SIGTERM");
-    this.isTold = true;
-  }
-
-  readonly #onLost = () => {
-    clearTimeout(this.#timer);
-    const { reason } = this.#lease.signal.reason as LeaseLostError;
-    this.#tell();
+    cancel = SYSTEM_CLOCK.schedule(look, nextMs);
+  };
+  const onLost = () => {
+    cancel?.();
+    const { reason } = lease.signal.reason as LeaseLostError;
+    tell();
     // The deadline is over: from now on somebody else can have the lock.
-    if (this.#hasDeadline && reason !== "stolen") return this.#kill("SIGKILL");
-    const killMs = Math.min(this.#killAfterMs, MAX_TIMER_MS);
-    this.#timer = setTimeout(() => this.#kill("SIGKILL"), killMs);
+    if (hasDeadline && reason !== "stolen") return kill("SIGKILL");
+    cancel = SYSTEM_CLOCK.schedule(() => kill("SIGKILL"), killAfterMs);
+  };
+  lease.signal.addEventListener("abort", onLost, { once: true });
+  if (lease.signal.aborted) onLost();
+  else if (hasDeadline) look();
+  return {
+    /** Whether the command was told to end. */
+    get isTold() {
+      return isTold;
+    },
+    end() {
+      cancel?.();
+      lease.signal.removeEventListener("abort", onLost);
+    },
   };
 }

@@ -1,13 +1,8 @@
-/**
- * `holdfast list`: the locks, who holds each, and how many wait for it.
- *
- * @module
- */
 import { parseArgs } from "node:util";
 import { isListable } from "../core/contract/call_options.ts";
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 import { notSupported } from "../core/contract/options.ts";
-import { type CommandContext, EXIT, UsageError } from "./command.ts";
+import { type CommandContext, EXIT } from "./command.ts";
 import { asJson, describeHolder, printable } from "./snapshot.ts";
 
 export const LIST_HELP = `Usage: holdfast list [options] [PREFIX]
@@ -21,7 +16,7 @@ to SCAN.
 
 Example: holdfast list --at redis://127.0.0.1 nightly-`;
 
-/** Runs it. Resolves with the exit code. */
+/** `holdfast list`: the locks, who holds each, and how many wait for it. Resolves with the exit code. */
 export async function list(args: readonly string[], context: CommandContext): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -29,7 +24,7 @@ export async function list(args: readonly string[], context: CommandContext): Pr
     options: { at: { type: "string" }, json: { type: "boolean" } },
   });
   const [prefix = "", ...others] = positionals;
-  if (others.length > 0) throw new UsageError("list takes one prefix");
+  if (others.length > 0) throw new TypeError("list takes one prefix");
   await context.withLocks(context.url(values.at), async (locks) => {
     if (!isListable(locks)) {
       throw notSupported(

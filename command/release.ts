@@ -1,13 +1,9 @@
-/**
- * `holdfast release --steal`: takes a lock from its holder, and frees it.
- *
- * @module
- */
 import { createInterface } from "node:readline/promises";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import type { DistributedLock, LockSnapshot } from "../core/contract/distributed_lock.ts";
-import { type CommandContext, EXIT, UsageError } from "./command.ts";
+import { notSupported } from "../core/contract/options.ts";
+import { type CommandContext, EXIT } from "./command.ts";
 import { printable } from "./snapshot.ts";
 
 export const RELEASE_HELP = `Usage: holdfast release --steal [options] NAME
@@ -25,7 +21,7 @@ no, and with 78 where locks cannot be stolen (ZooKeeper, files).
 
 Example: holdfast release --steal --at redis://127.0.0.1 nightly-report`;
 
-/** Runs it. Resolves with the exit code. */
+/** `holdfast release --steal`: takes a lock from its holder, and frees it. Resolves with the exit code. */
 export async function release(args: readonly string[], context: CommandContext): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -33,15 +29,14 @@ export async function release(args: readonly string[], context: CommandContext):
     options: { at: { type: "string" }, steal: { type: "boolean" }, yes: { type: "boolean" } },
   });
   const [name, ...others] = positionals;
-  if (name === undefined || others.length > 0) throw new UsageError("release takes one name");
-  if (!values.steal) throw new UsageError("the lock is somebody else's: say --steal");
+  if (name === undefined || others.length > 0) throw new TypeError("release takes one name");
+  if (!values.steal) throw new TypeError("the lock is somebody else's: say --steal");
   const isSure = values.yes === true;
   return await context.withLocks(context.url(values.at), async (locks) => {
     if (locks.capabilities.steal) return await take(locks, name, isSure, context);
-    context.say(
+    throw notSupported(
       "not supported: these locks cannot be stolen. They are free when their holder ends",
     );
-    return EXIT.setup;
   });
 }
 
@@ -83,7 +78,7 @@ function identityOf({ holders, holderCount }: LockSnapshot): string {
 
 /** Asks a person. Without a terminal the answer is no. */
 async function confirms(question: string): Promise<boolean> {
-  if (!process.stdin.isTTY) throw new UsageError("there is nobody to ask: say --yes");
+  if (!process.stdin.isTTY) throw new TypeError("there is nobody to ask: say --yes");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     // On Deno a question stays open after Ctrl-C and Ctrl-D.

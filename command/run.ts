@@ -1,15 +1,10 @@
-/**
- * `holdfast run`: runs a command while it holds a lock.
- *
- * @module
- */
 import { constants } from "node:os";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import type { AcquireOptions, DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LeaseLostError, LockSetupError, LockTimeoutError } from "../core/contract/errors.ts";
 import { lockDescriptors } from "../file/lock_descriptor.ts";
-import { type CommandContext, EXIT, UsageError } from "./command.ts";
+import { type CommandContext, EXIT } from "./command.ts";
 import { runUnder } from "./guard.ts";
 
 /** Which option of the URL `--ttl` sets. */
@@ -42,7 +37,7 @@ Codes: 64 wrong arguments, 69 no service, 78 service refuses, 127 no COMMAND.
 
 Example: holdfast run --at redis://127.0.0.1 --no-wait nightly -- ./report.sh`;
 
-/** Runs it. Resolves with the exit code. */
+/** `holdfast run`: runs a command while it holds a lock. Resolves with the exit code. */
 export async function run(
   args: readonly string[],
   context: CommandContext,
@@ -86,7 +81,6 @@ export async function run(
   }
 }
 
-/** What the arguments say. */
 function readTerms(args: readonly string[], context: CommandContext) {
   const { values, positionals, tokens } = parseArgs({
     args: [...args],
@@ -107,14 +101,14 @@ function readTerms(args: readonly string[], context: CommandContext) {
   const { wait, shared, limit, label } = values;
   const noWait = values["no-wait"];
   const [name, program, ...rest] = positionals;
-  if (name === undefined) throw new UsageError("the name of the lock is missing");
+  if (name === undefined) throw new TypeError("the name of the lock is missing");
   // Else options of the command would be taken for those of `run`.
   const optionsEnd = tokens.find(({ kind }) => kind === "option-terminator")?.index ?? Infinity;
   const command = tokens.filter(({ kind }) => kind === "positional")[1];
   if (program === undefined || command!.index < optionsEnd) {
-    throw new UsageError("the command is missing: write it behind --");
+    throw new TypeError("the command is missing: write it behind --");
   }
-  if (wait !== undefined && noWait) throw new UsageError("--wait and --no-wait exclude each other");
+  if (wait !== undefined && noWait) throw new TypeError("--wait and --no-wait exclude each other");
   const busyCode = readNumber("-E", values["busy-code"] ?? `${EXIT.busy}`, 0, 255);
   const killAfter = values["kill-after"];
   const killAfterMs = killAfter === undefined ? undefined : readDuration("--kill-after", killAfter);
@@ -134,16 +128,15 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
 function readDuration(option: string, text: string): number {
   const [, digits, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
   if (unit === undefined) {
-    throw new UsageError(`${option} must be a duration such as 500ms, 30s or 2m`);
+    throw new TypeError(`${option} must be a duration such as 500ms, 30s or 2m`);
   }
   return Math.round(Number(digits) * UNITS[unit]!);
 }
 
-/** Reads a whole number in a range. */
 function readNumber(option: string, text: string, min: number, max: number): number {
   const number = Number(text);
   if (/^\d+$/.test(text) && number >= min && number <= max) return number;
-  throw new UsageError(`${option} must be a whole number from ${min} to ${max}`);
+  throw new TypeError(`${option} must be a whole number from ${min} to ${max}`);
 }
 
 /** Runs the command. Resolves with its exit code, or that of a lost lease. */
@@ -161,7 +154,7 @@ async function runCommand(
   const longestMs = Math.floor(lease.remainingMs / 2);
   if (wantedMs !== undefined && wantedMs > longestMs) {
     const lasts = `${Math.round(lease.remainingMs)} ms`;
-    throw new UsageError(`--kill-after must be at most half of the lease, which lasts ${lasts}`);
+    throw new TypeError(`--kill-after must be at most half of the lease, which lasts ${lasts}`);
   }
   const killAfterMs = wantedMs ?? Math.min(KILL_AFTER_MS, longestMs);
   const { name, fencingToken } = lease;
@@ -199,7 +192,7 @@ function codeOfSignal({ reason }: AbortSignal): number {
 function withTtl(url: string, ttl: string | undefined): string {
   if (ttl === undefined) return url;
   const option = TTL_OPTIONS.find(([scheme]) => scheme.test(url))?.[1];
-  if (option === undefined) throw new UsageError("--ttl is for Redis and ZooKeeper only");
+  if (option === undefined) throw new TypeError("--ttl is for Redis and ZooKeeper only");
   return `${url}${url.includes("?") ? "&" : "?"}${option}=${readDuration("--ttl", ttl)}`;
 }
 

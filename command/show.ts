@@ -1,11 +1,6 @@
-/**
- * `holdfast show`: who holds a lock, and who waits for it.
- *
- * @module
- */
 import { parseArgs } from "node:util";
 import type { LockWaiter } from "../core/contract/distributed_lock.ts";
-import { type CommandContext, EXIT, UsageError } from "./command.ts";
+import { type CommandContext, EXIT } from "./command.ts";
 import { asJson, describeHolder, printableLabel, seconds } from "./snapshot.ts";
 
 export const SHOW_HELP = `Usage: holdfast show [options] NAME
@@ -18,7 +13,7 @@ lock is free.
 
 Example: holdfast show --at redis://127.0.0.1 nightly-report`;
 
-/** Runs it. Resolves with the exit code. */
+/** `holdfast show`: who holds a lock, and who waits for it. Resolves with the exit code. */
 export async function show(args: readonly string[], context: CommandContext): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -26,7 +21,7 @@ export async function show(args: readonly string[], context: CommandContext): Pr
     options: { at: { type: "string" }, json: { type: "boolean" } },
   });
   const [name, ...others] = positionals;
-  if (name === undefined || others.length > 0) throw new UsageError("show takes one name");
+  if (name === undefined || others.length > 0) throw new TypeError("show takes one name");
   const url = context.url(values.at);
   const snapshot = await context.withLocks(url, (locks) => locks.query(name));
   if (values.json) {

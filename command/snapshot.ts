@@ -1,8 +1,3 @@
-/**
- * How `show` and `list` print what `query()` has read.
- *
- * @module
- */
 import type { LockHolder, LockSnapshot } from "../core/contract/distributed_lock.ts";
 
 /** A snapshot as one line of JSON, which has no big integers. */
@@ -11,7 +6,6 @@ export function asJson(snapshot: LockSnapshot): string {
   return JSON.stringify(snapshot, asText);
 }
 
-/** A holder in words. */
 export function describeHolder(holder: LockHolder): string {
   const { mode, label, fencingToken, remainingMs } = holder;
   return [
@@ -22,7 +16,6 @@ export function describeHolder(holder: LockHolder): string {
   ].join(", ");
 }
 
-/** A time in words. */
 export function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(1)} s`;
 }

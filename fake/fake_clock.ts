@@ -1,14 +1,9 @@
-/**
- * A clock for tests: time passes only when a test says so.
- *
- * @module
- */
 import { duration } from "../core/contract/options.ts";
 import { type Timed, TimeHeap } from "../core/time/time_heap.ts";
 
 /** As it was before a test replaced it. */
 const { setTimeout } = globalThis;
-const DURATION = duration({ min: 0 });
+export const DURATION = duration({ min: 0 });
 
 /** The services of the locks on a clock: they go on while the process is suspended. */
 const services = new WeakMap<FakeClock, Set<() => void>>();
@@ -18,10 +13,6 @@ export function onSuspension(clock: FakeClock, listener: () => void, until: Abor
   const listeners = services.get(clock) ?? new Set();
   services.set(clock, listeners.add(listener));
   until.addEventListener("abort", () => listeners.delete(listener), { once: true });
-}
-
-interface Timer extends Timed {
-  readonly callback: () => void;
 }
 
 /**
@@ -45,7 +36,7 @@ export class FakeClock {
   #nowMs = 0;
   #wallMs = Date.UTC(2026, 0, 1);
   #timerCount = 0;
-  readonly #timers = new TimeHeap<Timer>();
+  readonly #timers = new TimeHeap<Timed & { readonly callback: () => void }>();
 
   /** The monotonic time in ms since the clock was made. */
   now(): number {
@@ -58,16 +49,15 @@ export class FakeClock {
   }
 
   /**
-   * Sets a timer.
+   * Sets a timer, which calls `callback` once.
    *
-   * @param callback Called once.
    * @param delayMs After how many ms; a fraction is rounded up.
    * @returns A function that cancels the timer.
    */
   schedule(callback: () => void, delayMs: number): () => void {
     // Whole ms, as the timers of runtimes: sums of fractions would come out a little early.
     const atMs = this.#nowMs + Math.max(0, Math.ceil(delayMs));
-    const timer: Timer = { atMs, order: this.#timerCount++, index: -1, callback };
+    const timer = { atMs, order: this.#timerCount++, index: -1, callback };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
   }
@@ -97,9 +87,8 @@ export class FakeClock {
   }
 
   /**
-   * Suspends the process, as when a laptop sleeps: wall time passes, at the service too, but no timer of this
-   * process fires. Afterwards a lease is unproven until a renewal is answered; a lock whose TTL is over is
-   * free, or its next waiter has it.
+   * Suspends the process, as when a laptop sleeps: wall time passes, at the service too, but no timer fires. Afterwards
+   * a lease is unproven until a renewal is answered; a lock whose TTL is over is free, or its next waiter has it.
    *
    * @param durationMs How long, in ms.
    * @throws {TypeError} If the duration is not a number.

@@ -1,14 +1,7 @@
-/**
- * `FakeLock`: a lock for the tests of users. Its leases are those of the lease engine, its queue is that of
- * `MemoryLock`; what a test does to its requests is in `faults.ts`.
- *
- * @module
- */
 import {
   ACQUIRE_OPTIONS,
   MAX_HOLDERS,
   modeOf,
-  readAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import type {
@@ -22,35 +15,35 @@ import type {
   RequestMethod,
   WaitInfo,
 } from "../core/contract/distributed_lock.ts";
-import {
-  type LeaseLostReason,
-  LockError,
-  LockSetupError,
-  type LockUnavailableError,
-} from "../core/contract/errors.ts";
+import { type LeaseLostReason, LockError, LockSetupError } from "../core/contract/errors.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { checkName, makeOwnerId, readTable } from "../core/contract/options.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { Calls } from "../core/lease/calls.ts";
-import type { Traced } from "../core/lease/tracing.ts";
+import type { CallOptions } from "../core/lease/tracing.ts";
 import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import { LocalQueue, termsOf, type Turn } from "../core/lease/local_queue.ts";
+import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
+import { CallSignal } from "../core/time/abort_watch.ts";
 import { ANSWER_WITHIN_MS } from "../core/time/bounded_wait.ts";
-import { type Clock, type Instant, instant, SYSTEM_CLOCK } from "../core/time/clock.ts";
-import { type FakeClock, onSuspension } from "./fake_clock.ts";
+import {
+  type Clock,
+  type Instant,
+  instant,
+  SYSTEM_CLOCK,
+  wasSuspended,
+} from "../core/time/clock.ts";
+import { DURATION, type FakeClock, onSuspension } from "./fake_clock.ts";
 import {
   failure,
-  type FakeCounts,
   type FakeFault,
   type FakeFaultOptions,
   type FakeRequest,
   Faults,
 } from "./faults.ts";
 import {
-  DELAY,
   FAKE_LOCK_OPTIONS,
   type FakeHolder,
   type FakeHolderOptions,
@@ -75,21 +68,13 @@ interface Hold {
   cancelExpiry(): void;
 }
 
-/** A call that waits in the queue. */
-interface Waiting {
-  readonly name: string;
-  readonly end: AbortController;
-}
-
 /**
- * A lock in memory for the tests of code that uses locks. It behaves as `RedisLock` does (leases with a TTL
- * and renewals, a queue that is first in, first out, fencing tokens, steal), without a server and without
- * `attach()`. Its test holds names elsewhere, takes leases away, makes requests fail or late, may set the
- * time, and counts the requests. All leases are those of the library's own engine, so events, errors and
- * signals come as from a real lock.
+ * A lock in memory for the tests of code that uses locks. It behaves as `RedisLock` does (leases with a TTL and
+ * renewals, a queue that is first in, first out, fencing tokens, steal), without a server, `attach()` and `list()`.
+ * Its leases are those of the library's own engine, so events, errors and signals come as from a real lock.
  *
- * It excludes only callers of the *same instance* from each other, and checks nothing of your servers: test
- * against them, too.
+ * It excludes only callers of the *same instance* from each other, and checks nothing of your servers: test against
+ * them, too.
  *
  * @example Code that must not run twice
  * ```ts
@@ -135,16 +120,16 @@ export class FakeLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #queue: LocalQueue;
   readonly #faults: Faults;
-  readonly #calls: Calls<AcquireOptions>;
+  readonly #calls: Calls;
   /** The holders of each lock. */
   readonly #holds = new Map<string, Set<Hold>>();
-  readonly #waiting = new Set<Waiting>();
+  /** The calls that wait in the queue. */
+  readonly #waiting = new Set<{ readonly name: string; readonly end: CallSignal }>();
   #lastToken = 0n;
 
   /**
    * Creates a manager of locks.
    *
-   * @param options TTL, time limits, and the clock.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
@@ -162,8 +147,8 @@ export class FakeLock implements DistributedLock {
     this.#engine = new LeaseEngine("fake", this.#clock, onRenewalLate);
     this.#queue = new LocalQueue(this.#clock);
     this.#faults = new Faults(this.#clock);
-    const [lifetime, nesting, waitClock] = [this.#lifetime, this.#nesting, this.#clock];
-    const parts = { strategy: "fake", lock: this, lifetime, nesting, clock: waitClock };
+    const [lifetime, nesting] = [this.#lifetime, this.#nesting];
+    const parts = { strategy: "fake", lock: this, lifetime, nesting, clock: this.#clock };
     this.#calls = new Calls(parts, {
       wait: this.#wait.bind(this),
       tryOnce: this.#tryOnce.bind(this),
@@ -174,14 +159,14 @@ export class FakeLock implements DistributedLock {
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const read = this.#read(name, options);
+    const read = this.#calls.read(name, options);
     this.#faults.count("acquire", name);
     return await this.#calls.acquire(name, read);
   }
 
   /** Acquires the lock if it is free now, or within `waitMs`. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
-    const read = this.#read(name, options);
+    const read = this.#calls.read(name, options);
     this.#faults.count("acquire", name);
     return await this.#calls.tryAcquire(name, read);
   }
@@ -212,8 +197,6 @@ export class FakeLock implements DistributedLock {
   /**
    * Holds a lock as another process would.
    *
-   * @param name The name of the lock.
-   * @param options A label, and whether to steal.
    * @returns The holder, which releases the lock.
    * @throws {LockError} If somebody holds the lock and `steal` is not set.
    * @throws {TypeError} If the name or an option has a wrong type.
@@ -243,8 +226,6 @@ export class FakeLock implements DistributedLock {
    * - `"unreachable"`, `"max-hold"`: the lease is lost, then the lock is released in the background;
    * - `"disposed"`: the lease is lost, and the lock is kept until the holder releases it.
    *
-   * @param name The name of the lock.
-   * @param reason Why the lease is lost.
    * @param cause The `cause` of the `LeaseLostError`, if it is to have one.
    * @throws {LockError} If the code under test does not hold the lock.
    * @throws {TypeError} If the name or the reason is bad.
@@ -271,12 +252,10 @@ export class FakeLock implements DistributedLock {
   }
 
   /**
-   * Requests fail at once as in an outage: calls reject with a `LockUnavailableError`, also those that wait in
-   * the queue, and renewals and releases get no answer. A lease that cannot be renewed is lost at its
-   * deadline.
+   * Requests fail at once as in an outage: calls reject with a `LockUnavailableError`, also those that wait in the
+   * queue, and renewals and releases get no answer. A lease that cannot be renewed is lost at its deadline.
    *
    * @param options Which requests fail, and how many. Without them, all do.
-   * @returns The outage, which lasts until its end.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
@@ -289,7 +268,6 @@ export class FakeLock implements DistributedLock {
    * `LockSetupError`. A lease that cannot be renewed is lost at its deadline.
    *
    * @param options Which requests are refused, and how many. Without them, all are.
-   * @returns The refusal, which lasts until its end.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
@@ -300,31 +278,27 @@ export class FakeLock implements DistributedLock {
   /**
    * Requests arrive at the service late, and so do their answers.
    *
-   * @param delayMs By how many ms; by default they wait for the end of the fault, as if the service were
-   * frozen.
+   * @param delayMs By how many ms; by default they wait for the end of the fault, as if the service were frozen.
    * @param options Which requests are late, and how many. Without them, all are.
-   * @returns The fault, which lasts until its end.
    * @throws {TypeError} If the delay or an option has a wrong type.
    * @throws {RangeError} If the delay or an option is out of range.
    */
   delayAnswers(delayMs?: number, options: FakeFaultOptions = {}): FakeFault {
-    if (delayMs !== undefined) DELAY.check("'delayMs'", delayMs);
+    if (delayMs !== undefined) DURATION.check("'delayMs'", delayMs);
     return this.#faults.start(delayMs ?? Infinity, options);
   }
 
   /**
-   * How often each request was sent, since this lock was made.
-   *
-   * @param name The name of a lock; without it, the requests of all locks count.
+   * How often each request was sent since this lock was made; of `"acquire"` and `"query"`: how often the methods
+   * were called. For the lock `name`, or without it for all locks.
    */
-  counts(name?: string): FakeCounts {
+  counts(name?: string): Readonly<Record<FakeRequest, number>> {
     return this.#faults.counts(name);
   }
 
   /**
    * Reads what `query()` would read, at once, without a request.
    *
-   * @param name The name of the lock.
    * @throws {TypeError} If the name is not well-formed text.
    * @throws {RangeError} If the name is too long or empty.
    */
@@ -340,13 +314,6 @@ export class FakeLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
-  #read(name: string, options: AcquireOptions): AcquireOptions {
-    checkName(name);
-    const read = readAcquireOptions(options, this.capabilities);
-    this.#lifetime.throwIfEnded();
-    return read;
-  }
-
   /** Sends a request of a call: resolves when the service executes it. */
   async #send(
     request: FakeRequest,
@@ -360,9 +327,8 @@ export class FakeLock implements DistributedLock {
     this.#lifetime.ended.throwIfAborted();
   }
 
-  async #wait(name: string, options: AcquireOptions & Traced): Promise<Lease> {
+  async #wait(name: string, options: CallOptions): Promise<Lease> {
     const { signal } = options;
-    signal?.throwIfAborted();
     const sent = instant(this.#clock);
     let lease: ManagedLease | null = null;
     let isQueued = false;
@@ -374,33 +340,29 @@ export class FakeLock implements DistributedLock {
       lease = this.#open(name, turn, options, isQueued ? instant(this.#clock) : sent);
     };
     // An abort or an outage may come before the call is in the queue.
-    const waiting: Waiting = { name, end: new AbortController() };
-    const abort = () => waiting.end.abort(signal?.reason);
+    const waiting = { name, end: new CallSignal(signal) };
     this.#waiting.add(waiting);
-    signal?.addEventListener("abort", abort);
     try {
       await this.#send("acquire", name, waiting.end.signal);
       this.#lifetime.ended.throwIfAborted();
       const { label = this.#lifetime.label } = options;
-      const terms = termsOf(options);
-      await this.#queue.enter(name, { terms, signal: waiting.end.signal, label, onWait, onTurn });
+      const { signal } = waiting.end;
+      await this.#queue.enter(name, { ...options, signal, label, onWait, onTurn });
     } finally {
       this.#waiting.delete(waiting);
-      signal?.removeEventListener("abort", abort);
+      waiting.end.end();
     }
-    return await this.#handOut(name, lease, signal);
+    return await this.#handOut(name, lease, signal) ?? await this.#wait(name, options);
   }
 
-  async #tryOnce(
-    name: string,
-    options: AcquireOptions & Traced,
-    withinMs: number,
-  ): Promise<Lease | null> {
+  async #tryOnce(name: string, options: CallOptions, withinMs: number): Promise<Lease | null> {
     const sent = instant(this.#clock);
     await this.#send("acquire", name, options.signal, withinMs);
-    const turn = this.#queue.tryEnter(name, termsOf(options));
+    const turn = this.#queue.tryEnter(name, options);
     if (turn !== null) {
-      return await this.#handOut(name, this.#open(name, turn, options, sent), options.signal);
+      const lease = this.#open(name, turn, options, sent);
+      return await this.#handOut(name, lease, options.signal) ??
+        await this.#tryOnce(name, options, withinMs);
     }
     options.onWait?.({ waiters: this.#queue.waiterCount(name), ...this.#remaining(name) });
     return null;
@@ -412,30 +374,47 @@ export class FakeLock implements DistributedLock {
   }
 
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
-    const read = this.#read(name, options);
+    const read = this.#calls.read(name, options);
     this.#faults.count("acquire", name);
     return await this.#calls.steal(name, read);
   }
 
-  async #stealNow(name: string, options: AcquireOptions & Traced): Promise<Lease> {
+  async #stealNow(name: string, options: CallOptions): Promise<Lease> {
     const sent = instant(this.#clock);
     await this.#send("acquire", name);
     const victims = this.#holds.get(name) ?? [];
     const lease = this.#open(name, this.#seize(name), options, sent);
     for (const victim of victims) victim.lease?.lose("stolen");
-    return await this.#handOut(name, lease);
+    return await this.#handOut(name, lease) ?? await this.#stealNow(name, options);
   }
 
-  /** Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime. */
-  async #handOut(name: string, lease: ManagedLease | null, signal?: AbortSignal): Promise<Lease> {
+  /**
+   * Returns a lease to its caller, unless the signal aborted or the instance was disposed in the meantime; `null` if
+   * the process was suspended since the grant, and the lock has expired at the service.
+   */
+  async #handOut(
+    name: string,
+    lease: ManagedLease | null,
+    signal?: AbortSignal,
+  ): Promise<Lease | null> {
     if (lease === null) {
       const late = "its answer came after the end of the lease that it granted";
-      throw failure("outage", name, late) as LockUnavailableError;
+      throw failure("outage", name, late);
     }
     const ending = [signal, this.#lifetime.ended].find((each) => each?.aborted);
-    if (ending === undefined) return lease;
-    await lease.release();
-    throw ending.reason;
+    if (ending !== undefined) {
+      await lease.release();
+      throw ending.reason;
+    }
+    if (lease.isHeld || !lease.needsLock) return lease;
+    const hold = [...this.#holds.get(name) ?? []].find((each) => each.lease === lease);
+    if (hold === undefined || this.#expire(hold)) {
+      lease.lose("expired");
+      return null;
+    }
+    // A real strategy asks again, and here the answer would come at once.
+    lease.extend(instant(this.#clock), hold.endMs - this.#serviceMs());
+    return lease;
   }
 
   #startFailure(kind: "outage" | "refusal", options: FakeFaultOptions): FakeFault {
@@ -507,13 +486,15 @@ export class FakeLock implements DistributedLock {
   #open(
     name: string,
     turn: Turn,
-    options: AcquireOptions & Traced,
+    options: CallOptions,
     sent: Instant,
   ): ManagedLease | null {
     const ttlMs = this.#ttlMs;
     const { label = this.#lifetime.label } = options;
     const mode = modeOf(options);
     const hold = this.#hold({ name, turn, mode, label }, ttlMs);
+    // After a suspension a real strategy asks again. Here the answer would come at once: the lease counts from now.
+    if (wasSuspended(this.#clock, sent, ttlMs)) sent = instant(this.#clock);
     const actions: LeaseActions = {
       renew: (ttlMs) => this.#renew(hold, ttlMs),
       release: () => this.#release(hold),

@@ -1,8 +1,3 @@
-/**
- * What a test does to the requests of a fake lock: they fail, are late, and are counted.
- *
- * @module
- */
 import { LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 import {
   badValue,
@@ -22,9 +17,6 @@ import type { Clock } from "../core/time/clock.ts";
  * - `"query"`: by `query()`.
  */
 export type FakeRequest = "acquire" | "renew" | "release" | "query";
-
-/** How often each request was sent; for `"acquire"` and `"query"`: how often the methods were called. */
-export type FakeCounts = Readonly<Record<FakeRequest, number>>;
 
 /** Options of a fault. */
 export interface FakeFaultOptions {
@@ -75,11 +67,9 @@ function checkRequests(what: string, value: unknown): void {
   throw new TypeError(badValue(what, `a list of ${REQUESTS.join(", ")}`, is));
 }
 
-/** What a fault does to a request: fails it as in an outage, or refuses it, or delays it for so many ms. */
-export type FaultEffect = "outage" | "refusal" | number;
-
 class Fault implements FakeFault {
-  readonly effect: FaultEffect;
+  /** What it does to a request: fails it as in an outage, or refuses it, or delays it for so many ms. */
+  readonly effect: "outage" | "refusal" | number;
   readonly reason: string;
   /** The requests that are delayed now: lets them go on. */
   readonly delayed = new Set<() => void>();
@@ -88,7 +78,7 @@ class Fault implements FakeFault {
   readonly #faults: Set<Fault>;
   #left: number;
 
-  constructor(faults: Set<Fault>, effect: FaultEffect, options: FakeFaultOptions) {
+  constructor(faults: Set<Fault>, effect: Fault["effect"], options: FakeFaultOptions) {
     const { name, requests, times, reason } = readTable("a fault", options, FAULT_OPTIONS);
     this.effect = effect;
     this.reason = reason ?? "a test has made it fail";
@@ -128,7 +118,7 @@ export class Faults {
     this.#clock = clock;
   }
 
-  start(effect: FaultEffect, options: FakeFaultOptions): Fault {
+  start(effect: Fault["effect"], options: FakeFaultOptions): Fault {
     return new Fault(this.#faults, effect, options);
   }
 
@@ -143,7 +133,7 @@ export class Faults {
   }
 
   /** The counts of one lock, or of all. */
-  counts(name?: string): FakeCounts {
+  counts(name?: string): Readonly<Record<FakeRequest, number>> {
     if (name !== undefined) return { ...noCounts(), ...this.#counts.get(name) };
     const sum = noCounts();
     for (const counts of this.#counts.values()) {
@@ -152,10 +142,7 @@ export class Faults {
     return sum;
   }
 
-  /**
-   * Resolves when a request is to be executed. Rejects with its error if it fails, with `signal.reason` if the
-   * signal aborts, and if it is later than `patienceMs`.
-   */
+  /** Waits until a request is to be executed. Rejects if it fails, if the signal aborts, or after `patienceMs`. */
   async pass(
     request: FakeRequest,
     name: string,

@@ -23,4 +23,4 @@
 export { FakeClock } from "./fake_clock.ts";
 export { FakeLock } from "./fake_lock.ts";
 export type { FakeHolder, FakeHolderOptions, FakeLockOptions } from "./options.ts";
-export type { FakeCounts, FakeFault, FakeFaultOptions, FakeRequest } from "./faults.ts";
+export type { FakeFault, FakeFaultOptions, FakeRequest } from "./faults.ts";

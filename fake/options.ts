@@ -1,8 +1,3 @@
-/**
- * The options of `FakeLock` and its holders elsewhere.
- *
- * @module
- */
 import type { LockMode, RenewalLate } from "../core/contract/distributed_lock.ts";
 import type { LeaseLostReason } from "../core/contract/errors.ts";
 import {
@@ -76,15 +71,10 @@ export interface FakeHolder extends Disposable {
   readonly name: string;
   /** The fencing token of its lease. */
   readonly fencingToken: bigint;
-  /**
-   * Releases the lock: the next waiter gets it.
-   *
-   * @returns Whether it was still held by this holder.
-   */
+  /** Releases the lock: the next waiter gets it. Returns whether this holder still held it. */
   release(): boolean;
 }
 
-/** What the options must be, and their defaults. */
 export const FAKE_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
   disposeTimeoutMs: duration({ min: 0 }),
@@ -110,5 +100,3 @@ function checkClock(what: string, value: unknown): void {
 export const LOSS_REASON = oneOf<LeaseLostReason>(
   ["expired", "stolen", "unreachable", "session-expired", "max-hold", "disposed"],
 );
-/** How late answers are. */
-export const DELAY = duration({ min: 0 });

@@ -1,13 +1,9 @@
-/**
- * Opens `file:` URLs.
- *
- * @module
- */
 import { FileLock } from "../file/file_lock.ts";
 import { FILE_LOCK_OPTIONS } from "../file/options.ts";
 import { bad, type LockUrl, readQuery, unescape } from "./lock_url.ts";
 import type { OpenLockOptions } from "./options.ts";
 
+/** Opens `file:` URLs. */
 export function open(
   url: LockUrl,
   { onRenewalLate: _, ...options }: OpenLockOptions,

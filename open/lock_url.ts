@@ -10,13 +10,6 @@
 import { hintFor } from "../core/contract/option_hints.ts";
 import { describe, type OptionTable, type Rule } from "../core/contract/options.ts";
 
-/** A server. */
-export interface Host {
-  /** A name or an IP address, without brackets. */
-  readonly host: string;
-  readonly port: number | undefined;
-}
-
 /** The parts of a URL, without escapes. */
 export interface LockUrl {
   /** What is before the first colon, in lower case. */
@@ -24,18 +17,18 @@ export interface LockUrl {
   readonly user: string | undefined;
   readonly password: string | undefined;
   /** Empty if there is no `//`, or nothing behind it. */
-  readonly hosts: readonly Host[];
+  readonly hosts: readonly {
+    /** A name or an IP address, without brackets. */
+    readonly host: string;
+    readonly port: number | undefined;
+  }[];
   /** As written, with the slash that it begins with. */
   readonly path: string;
   /** In the order in which they stand. */
   readonly query: ReadonlyMap<string, string>;
 }
 
-/**
- * Takes a URL apart.
- *
- * @throws {TypeError} If it is not such a URL. The message names the part that is wrong.
- */
+/** Takes a URL apart. Throws a `TypeError` that names the part that is wrong. */
 export function parseLockUrl(text: unknown): LockUrl {
   if (typeof text !== "string") throw bad("it", `must be a string, but is ${describe(text)}`);
   const [, scheme, rest] = /^([a-z][a-z0-9+]*):(.*)$/is.exec(text) ?? [];
@@ -69,7 +62,7 @@ function parseLogin(text: string | null): Pick<LockUrl, "user" | "password"> {
   };
 }
 
-function parseHosts(text: string): Host[] {
+function parseHosts(text: string): LockUrl["hosts"] {
   if (text === "") return [];
   return text.split(",").map((each, index) => {
     const what = `host ${index + 1}`;
@@ -108,11 +101,8 @@ export function unescape(what: string, text: string): string {
 }
 
 /**
- * The options in a query, with numbers and booleans for those whose rule wants them. Their values are checked
- * by the strategy.
- *
- * @param table The options that may stand there.
- * @throws {TypeError} If there is an unknown one.
+ * The options in a query, with numbers and booleans for those whose rule wants them. Their values are checked by the
+ * strategy. Throws a `TypeError` for one that `table` does not have.
  */
 export function readQuery<Options extends object>(
   { scheme, query }: LockUrl,
@@ -131,18 +121,15 @@ export function readQuery<Options extends object>(
 
 const BOOLEANS: ReadonlyMap<string, boolean> = new Map([["true", true], ["false", false]]);
 
-/** A text, or the number or boolean that it may stand for if the rule wants that. */
+/** A text, or the number or boolean that it may stand for if the rule refuses the text. */
 function valueOf(text: string, rule: Rule): string | number | boolean {
   const typed = /^\d+$/.test(text) ? Number(text) : BOOLEANS.get(text);
-  return typed === undefined || accepts(rule, text) ? text : typed;
-}
-
-function accepts(rule: Rule, value: unknown): boolean {
+  if (typed === undefined) return text;
   try {
-    rule.check("", value);
-    return true;
+    rule.check("", text);
+    return text;
   } catch {
-    return false;
+    return typed;
   }
 }
 

@@ -1,13 +1,9 @@
-/**
- * Opens `memory:`.
- *
- * @module
- */
 import { STRATEGY_OPTIONS } from "../core/lease/lifetime.ts";
 import { MemoryLock } from "../memory/memory_lock.ts";
 import { bad, type LockUrl, readQuery } from "./lock_url.ts";
 import type { OpenLockOptions } from "./options.ts";
 
+/** Opens `memory:`. */
 export function open(
   url: LockUrl,
   { onRenewalLate: _, ...options }: OpenLockOptions,

@@ -1,22 +1,13 @@
-/**
- * `openLock()`: from a URL to a lock. Each scheme has a module that is loaded when it is needed.
- *
- * @module
- */
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 import { readTable } from "../core/contract/options.ts";
-import { bad, type LockUrl, parseLockUrl } from "./lock_url.ts";
+import { bad, parseLockUrl } from "./lock_url.ts";
 import { OPEN_LOCK_OPTIONS, type OpenLockOptions } from "./options.ts";
 import { loadZooKeeper } from "./zookeeper_module.ts";
 
-/** What the module of a scheme exports. */
-interface Opener {
-  open(url: LockUrl, options: OpenLockOptions): DistributedLock | Promise<DistributedLock>;
-}
+const REDIS = () => import("./redis.ts");
 
-const REDIS = (): Promise<Opener> => import("./redis.ts");
-
-const OPENERS: Readonly<Record<string, () => Promise<Opener>>> = {
+/** By scheme: loads the module that opens its URLs. */
+const OPENERS = {
   "redis": REDIS,
   "rediss": REDIS,
   "redis+cluster": REDIS,
@@ -81,13 +72,13 @@ export async function openLock(
 ): Promise<DistributedLock> {
   const parts = parseLockUrl(url);
   const read = readTable("openLock()", options, OPEN_LOCK_OPTIONS);
-  const load = Object.hasOwn(OPENERS, parts.scheme) ? OPENERS[parts.scheme] : undefined;
-  if (load === undefined) {
+  if (!Object.hasOwn(OPENERS, parts.scheme)) {
     throw bad("the scheme", `must be one of ${Object.keys(OPENERS).join(", ")}`);
   }
   for (const name of parts.query.keys()) {
     if (options[name as keyof OpenLockOptions] === undefined) continue;
     throw new TypeError(`Cannot use '${name}': it stands in the URL and in the options`);
   }
-  return await (await load()).open(parts, read);
+  const { open } = await OPENERS[parts.scheme as keyof typeof OPENERS]();
+  return await open(parts, read);
 }

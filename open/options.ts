@@ -1,8 +1,3 @@
-/**
- * The options of `openLock()`.
- *
- * @module
- */
 import type { RenewalLate } from "../core/contract/distributed_lock.ts";
 import { callback, type OptionTable } from "../core/contract/options.ts";
 import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";

@@ -1,26 +1,16 @@
-/**
- * Opens `redis:` URLs: makes the client, and closes it with the lock.
- *
- * @module
- */
 import { LockSetupError } from "../core/contract/errors.ts";
 import { oneOf, readTable, text } from "../core/contract/options.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
-import { ioredis, type IoredisClient, type IoredisCluster } from "../redis/clients/ioredis.ts";
-import {
-  nodeRedis,
-  type NodeRedisClient,
-  type NodeRedisCluster,
-  type NodeRedisSentinel,
-} from "../redis/clients/node_redis.ts";
+import { ioredis } from "../redis/clients/ioredis.ts";
+import { nodeRedis } from "../redis/clients/node_redis.ts";
 import { loadPackage, PackageNotFound } from "../packages/load_package.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "../redis/options.ts";
 import { RedisLock } from "../redis/redis_lock.ts";
 import { bad, type LockUrl, readQuery, unescape } from "./lock_url.ts";
 import type { OpenLockOptions } from "./options.ts";
-import { readTlsFiles, TLS_FILES, type TlsTexts } from "./tls_files.ts";
+import { readTlsFiles, TLS_FILES } from "./tls_files.ts";
 
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26379;
@@ -36,12 +26,6 @@ const URL_OPTIONS = {
   sentinelPassword: text(),
 };
 
-/** A user, unless it is the default one, and a password. */
-interface Login {
-  username?: string;
-  password?: string;
-}
-
 /** Which servers to connect to, and how. */
 interface Servers {
   readonly kind: "server" | "cluster" | "sentinel";
@@ -49,20 +33,13 @@ interface Servers {
   readonly database: number;
   /** What sentinels call the primary. */
   readonly primaryName: string;
-  readonly login: Login;
-  readonly sentinelLogin: Login;
+  readonly login: ReturnType<typeof loginOf>;
+  readonly sentinelLogin: ReturnType<typeof loginOf>;
   /** Left out, without TLS. */
-  readonly tls: TlsTexts | undefined;
+  readonly tls: Awaited<ReturnType<typeof readTlsFiles>> | undefined;
 }
 
-/** A client that connects in the background. */
-interface Connecting {
-  readonly adapter: RedisClient;
-  /** Resolves when it is connected. It may never settle. */
-  readonly connected: Promise<unknown>;
-  close(): Promise<void>;
-}
-
+/** Opens `redis:` URLs: makes the client, and closes it with the lock. */
 export async function open(url: LockUrl, options: OpenLockOptions): Promise<RedisLock> {
   const { client, strategy } = await openClient(url);
   return new RedisLock(client, { ...options, ...strategy });
@@ -108,7 +85,8 @@ export async function openClient(url: LockUrl): Promise<{
   return { client: owning, connected, strategy };
 }
 
-function loginOf(user: string | undefined, password: string | undefined): Login {
+/** A user, unless it is the default one, and a password. */
+function loginOf(user: string | undefined, password: string | undefined) {
   return {
     ...(user === undefined ? {} : { username: user }),
     ...(password === undefined ? {} : { password }),
@@ -147,17 +125,17 @@ function readPlace(
   };
 }
 
-/** Makes a client of the package that was asked for, or of the first one that is installed. */
-async function connect(
-  servers: Servers,
-  wanted: "redis" | "ioredis" | undefined,
-): Promise<Connecting> {
+/**
+ * Makes a client of the package that was asked for, or of the first one that is installed. It connects in the
+ * background.
+ */
+async function connect(servers: Servers, wanted: "redis" | "ioredis" | undefined) {
   if (wanted !== "ioredis") {
-    const found = await loadClient<NodeRedis>("redis", "6.3.1");
+    const found = await loadClient<Parameters<typeof connectNodeRedis>[0]>("redis", "6.3.1");
     if (found !== null) return connectNodeRedis(found, servers);
   }
   if (wanted !== "redis") {
-    const found = await loadClient<Ioredis>("ioredis", "6.0.0");
+    const found = await loadClient<Parameters<typeof connectIoredis>[0]>("ioredis", "6.0.0");
     if (found !== null) return connectIoredis(found, servers);
   }
   const name = wanted ?? "redis";
@@ -168,10 +146,8 @@ async function connect(
 }
 
 /**
- * Loads a client package; `null` if it is not installed. On Deno its specifier is no literal, else each user
- * of this module would download both.
- *
- * @throws {LockSetupError} If it is installed, but cannot be loaded.
+ * Loads a client package; `null` if it is not installed. Throws a {@linkcode LockSetupError} if it is, but cannot be
+ * loaded. On Deno its specifier is no literal, else each user of this module would download both.
  */
 async function loadClient<Package>(name: string, version: string): Promise<Package | null> {
   const specifier = `npm:${name}@${version}`;
@@ -183,21 +159,18 @@ async function loadClient<Package>(name: string, version: string): Promise<Packa
   }
 }
 
-/** What is used of `npm:redis`. */
-interface NodeRedis {
-  createClient(options: object): NodeRedisClient & NodeRedisOwner;
-  createCluster(options: object): NodeRedisCluster & NodeRedisOwner;
-  createSentinel(options: object): NodeRedisSentinel & NodeRedisOwner;
-}
-
-interface NodeRedisOwner {
-  connect(): Promise<unknown>;
-  readonly isOpen: boolean;
-  destroy(): void | Promise<void>;
-}
-
-function connectNodeRedis(redis: NodeRedis, servers: Servers): Connecting {
-  const { kind, hosts, database, primaryName, login, sentinelLogin, tls } = servers;
+/** The first argument is what is used of `npm:redis`. */
+function connectNodeRedis(
+  redis: Record<
+    "createClient" | "createCluster" | "createSentinel",
+    (options: object) => Parameters<typeof nodeRedis>[0] & {
+      connect(): Promise<unknown>;
+      readonly isOpen: boolean;
+      destroy(): void | Promise<void>;
+    }
+  >,
+  { kind, hosts, database, primaryName, login, sentinelLogin, tls }: Servers,
+) {
   const socket = tls === undefined ? {} : { tls: true, ...tls };
   const client = kind === "server"
     ? redis.createClient({ ...login, database, socket: { ...socket, ...hosts[0] } })
@@ -248,23 +221,18 @@ function connectNodeRedis(redis: NodeRedis, servers: Servers): Connecting {
   };
 }
 
-/** What is used of `npm:ioredis`. */
-interface Ioredis {
-  readonly Redis: new (options: object) => IoredisClient & IoredisOwner;
-  readonly Cluster: new (
-    hosts: readonly object[],
-    options: object,
-  ) => IoredisCluster & IoredisOwner;
-}
-
-interface IoredisOwner {
-  readonly status: string;
-  once(event: "ready" | "end", listener: () => void): unknown;
-  disconnect(): void;
-}
-
-function connectIoredis({ Redis, Cluster }: Ioredis, servers: Servers): Connecting {
-  const { kind, hosts, database, primaryName, login, sentinelLogin, tls } = servers;
+/** The first argument is what is used of `npm:ioredis`. */
+function connectIoredis(
+  { Redis, Cluster }: Record<
+    "Redis" | "Cluster",
+    new (...args: readonly object[]) => Parameters<typeof ioredis>[0] & {
+      readonly status: string;
+      once(event: "ready" | "end", listener: () => void): unknown;
+      disconnect(): void;
+    }
+  >,
+  { kind, hosts, database, primaryName, login, sentinelLogin, tls }: Servers,
+) {
   const secure = tls === undefined ? {} : { tls };
   const client = kind === "server"
     ? new Redis({ ...login, ...secure, ...hosts[0], db: database })
@@ -283,13 +251,15 @@ function connectIoredis({ Redis, Cluster }: Ioredis, servers: Servers): Connecti
     });
   client.on("error", () => {}); // the adapter keeps the error for the calls
   const connected = new Promise<void>((resolve) => client.once("ready", resolve));
-  return { adapter: ioredis(client), connected, close: () => disconnect(client) };
-}
-
-/** Resolves when the connection has ended. */
-async function disconnect(client: IoredisOwner): Promise<void> {
-  const ended = new Promise<void>((resolve) => client.once("end", resolve));
-  client.disconnect();
-  // One that is between two attempts to connect reports no end.
-  if (client.status !== "end" && client.status !== "reconnecting") await ended;
+  return {
+    adapter: ioredis(client),
+    connected,
+    /** Resolves when the connection has ended. */
+    async close() {
+      const ended = new Promise<void>((resolve) => client.once("end", resolve));
+      client.disconnect();
+      // One that is between two attempts to connect reports no end.
+      if (client.status !== "end" && client.status !== "reconnecting") await ended;
+    },
+  };
 }

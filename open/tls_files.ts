@@ -1,8 +1,3 @@
-/**
- * Reads the files with certificates that a URL names.
- *
- * @module
- */
 import { readFile } from "node:fs/promises";
 import { LockSetupError } from "../core/contract/errors.ts";
 import { text } from "../core/contract/options.ts";
@@ -14,18 +9,15 @@ export const TLS_FILES = {
   keyFile: text({ min: 1 }),
 };
 
-/** The same, as texts, named as `node:tls` names them. */
-export interface TlsTexts {
-  ca?: string;
-  cert?: string;
-  key?: string;
-}
-
-/** @throws {LockSetupError} If a file cannot be read. */
+/**
+ * Reads them, and names their texts as `node:tls` does.
+ *
+ * @throws {LockSetupError} If a file cannot be read.
+ */
 export async function readTlsFiles(
   { caFile, certFile, keyFile }: { readonly [Name in keyof typeof TLS_FILES]?: string | undefined },
-): Promise<TlsTexts> {
-  const texts: TlsTexts = {};
+): Promise<Partial<Record<"ca" | "cert" | "key", string>>> {
+  const texts: Partial<Record<"ca" | "cert" | "key", string>> = {};
   for (const [member, path] of [["ca", caFile], ["cert", certFile], ["key", keyFile]] as const) {
     if (path === undefined) continue;
     try {

@@ -1,8 +1,3 @@
-/**
- * Opens `zookeeper:` URLs.
- *
- * @module
- */
 import { flag } from "../core/contract/options.ts";
 import { ZOOKEEPER_LOCK_OPTIONS } from "../zookeeper/options.ts";
 import { ZooKeeperLock } from "../zookeeper/zookeeper_lock.ts";
@@ -10,6 +5,7 @@ import { bad, type LockUrl, readQuery, unescape } from "./lock_url.ts";
 import type { OpenLockOptions } from "./options.ts";
 import { readTlsFiles, TLS_FILES } from "./tls_files.ts";
 
+/** Opens `zookeeper:` URLs. */
 export async function open(url: LockUrl, options: OpenLockOptions): Promise<ZooKeeperLock> {
   const { user, password, hosts, path } = url;
   if (hosts.length === 0) throw bad("zookeeper:", "must name a host, as in zookeeper://host:2181");

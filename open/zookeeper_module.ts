@@ -1,6 +1,5 @@
 /**
- * Loads the module of `zookeeper:` URLs on Deno. In the npm package, `zookeeper_module_npm.ts` takes the place of
- * this module.
+ * Loads the module of `zookeeper:` URLs on Deno. In the npm package, `zookeeper_module_npm.ts` takes its place.
  *
  * @module
  */

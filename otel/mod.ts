@@ -10,8 +10,6 @@ import {
   type Attributes,
   type Context,
   context,
-  type Counter,
-  type Histogram,
   type Meter,
   metrics,
   ROOT_CONTEXT,
@@ -19,7 +17,6 @@ import {
   SpanStatusCode,
   trace,
   type Tracer,
-  type UpDownCounter,
 } from "npm:@opentelemetry/api@^1.9.0";
 import {
   type AcquireEvent,
@@ -35,18 +32,6 @@ const SCOPE = "@holdfast/lock";
 /** In seconds: from a free lock on a fast network to a long job. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** A `TracerProvider` of OpenTelemetry. */
-export interface TracerSource {
-  /** Makes a `Tracer`. */
-  getTracer(name: string): object;
-}
-
-/** A `MeterProvider` of OpenTelemetry. */
-export interface MeterSource {
-  /** Makes a `Meter`. */
-  getMeter(name: string): object;
-}
-
 /** Options of {@linkcode instrumentLocks}. */
 export interface InstrumentLocksOptions {
   /**
@@ -58,17 +43,17 @@ export interface InstrumentLocksOptions {
    */
   nameTemplate?: ((name: string) => string | undefined) | undefined;
   /**
-   * Makes the spans.
+   * The `TracerProvider` that makes the spans.
    *
    * @default the global one
    */
-  tracerProvider?: TracerSource | undefined;
+  tracerProvider?: { getTracer(name: string): object } | undefined;
   /**
-   * Makes the metrics. The global one must be set before the call.
+   * The `MeterProvider` that makes the metrics. The global one must be set before the call.
    *
    * @default the global one
    */
-  meterProvider?: MeterSource | undefined;
+  meterProvider?: { getMeter(name: string): object } | undefined;
 }
 
 /**
@@ -125,31 +110,7 @@ function outcomeOf({ result, error }: AcquireEvent): string {
   return OUTCOMES[error.code] ?? "error";
 }
 
-/** A call or a lease under way. */
-interface Running {
-  readonly span: Span;
-  /** The attributes of its metrics. */
-  readonly series: Attributes;
-}
-
-interface RunningCall extends Running {
-  /** What was active when the call began. */
-  readonly parent: Context;
-  isWaiting: boolean;
-}
-
-/** The metrics. */
-interface Meters {
-  readonly acquires: Counter;
-  readonly acquireDuration: Histogram;
-  readonly holdDuration: Histogram;
-  readonly losses: Counter;
-  readonly lateRenewals: Counter;
-  readonly held: UpDownCounter;
-  readonly waiting: UpDownCounter;
-}
-
-function metersOf(provider: MeterSource): Meters {
+function metersOf(provider: { getMeter(name: string): object }) {
   const meter = provider.getMeter(SCOPE) as Meter;
   const seconds = { unit: "s", advice: { explicitBucketBoundaries: SECONDS } };
   return {
@@ -187,9 +148,15 @@ function metersOf(provider: MeterSource): Meters {
 class Instrumentation implements Disposable {
   readonly #template: (name: string) => string | undefined;
   readonly #tracer: Tracer;
-  readonly #meters: Meters;
-  readonly #calls = new Map<AcquireEvent, RunningCall>();
-  readonly #holds = new Map<HoldEvent, Running>();
+  readonly #meters: ReturnType<typeof metersOf>;
+  /** Those under way. `series` are the attributes of their metrics, `parent` what was active when a call began. */
+  readonly #calls = new Map<AcquireEvent, {
+    readonly span: Span;
+    readonly series: Attributes;
+    readonly parent: Context;
+    isWaiting: boolean;
+  }>();
+  readonly #holds = new Map<HoldEvent, { readonly span: Span; readonly series: Attributes }>();
   readonly #ends: (() => void)[] = [];
 
   constructor({ nameTemplate, tracerProvider, meterProvider }: InstrumentLocksOptions) {
@@ -282,7 +249,7 @@ class Instrumentation implements Disposable {
     this.#meters.acquireDuration.record(waitedMs / 1_000, counted);
   }
 
-  #endCall(event: AcquireEvent): RunningCall | undefined {
+  #endCall(event: AcquireEvent) {
     const call = this.#calls.get(event);
     this.#calls.delete(event);
     if (call?.isWaiting) this.#meters.waiting.add(-1, call.series);
@@ -328,12 +295,13 @@ class Instrumentation implements Disposable {
     hold?.span.end();
   }
 
-  #endHold(event: HoldEvent): Running | undefined {
+  #endHold(event: HoldEvent) {
     const hold = this.#holds.get(event);
-    if (!this.#holds.delete(event)) return undefined;
-    this.#meters.held.add(-1, hold!.series);
+    if (hold === undefined) return undefined;
+    this.#holds.delete(event);
+    this.#meters.held.add(-1, hold.series);
     const { heldMs } = event;
-    if (heldMs !== undefined) this.#meters.holdDuration.record(heldMs / 1_000, hold!.series);
+    if (heldMs !== undefined) this.#meters.holdDuration.record(heldMs / 1_000, hold.series);
     return hold;
   }
 }

@@ -1,8 +1,3 @@
-/**
- * `lead()`: work that one of many processes does for as long as it can.
- *
- * @module
- */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { callback, type OptionTable, readTable, signal } from "../core/contract/options.ts";
@@ -26,10 +21,7 @@ export type LeaderChange =
   | {
     /** This process no longer leads. Its work may still run, if the lease was lost. */
     readonly state: "lost";
-    /**
-     * Why: the `LeaseLostError`, or else the error of the work, or else the reason of the `signal`;
-     * `undefined` if the work has returned.
-     */
+    /** The `LeaseLostError`, or else the work's error, or else `signal.reason`; `undefined` if the work returned. */
     readonly reason: unknown;
   };
 
@@ -42,10 +34,9 @@ export interface LeadOptions {
    */
   signal?: AbortSignal | undefined;
   /**
-   * Gets each change, in the order leading, lost, waiting, leading, …; first waiting, if another process
-   * leads. Never the same state twice in a row. At the loss of a lease it is called at once, in any other
-   * case before the lock is released. Errors that it throws are ignored. An error of the work after a loss,
-   * which was told already, is a warning on the console.
+   * Gets each change, in the order leading, lost, waiting, leading, …; first waiting, if another process leads. Never
+   * the same state twice in a row. It is called at once at the loss of a lease, else before the lock is released. Its
+   * own errors are ignored; an error of the work after a loss is a warning on the console: the loss was told already.
    *
    * @default a warning on the console with each error of the work
    */
@@ -62,18 +53,13 @@ const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 30_000;
 
 /**
- * Waits for a lock and runs work under it, again and again, until `signal` aborts: of all processes that do
- * so, one leads.
+ * Waits for a lock and runs work under it, again and again, until `signal` aborts: of all processes that do so, one
+ * leads. It waits for its turn again after a loss of the lease, and after the work has returned or thrown.
  *
- * It waits for its turn again after a loss of the lease, and after the work has returned or thrown. Each
- * error in a row, and each return within half a second, is followed by a longer pause, of 30 s at most. The
- * lock is released when the work has ended, and work never starts before the last one has ended: so work
- * must end when its signal aborts.
+ * Each consecutive error of the work, and each return within half a second, is followed by a longer pause, up to 30 s.
+ * The lock is released, and new work starts, only when the work has ended: so it must end when its signal aborts.
  *
- * @param locks Any strategy.
- * @param name The name of the lock.
  * @param work Leads. It gets the lease, and a signal that aborts at its loss and with `signal`.
- * @param options How to end, and what to notify of changes.
  * @returns When `signal` has aborted, and the work has ended.
  * @throws {LockSetupError} If the service refuses, and will refuse again.
  * @throws {DOMException} `AbortError` or `InvalidStateError` if the lock manager is disposed.
@@ -119,7 +105,7 @@ export async function lead(
     if (state !== null) onWait();
     try {
       const lease = await locks.acquire(name, { signal: stop, onWait });
-      // A suspension has left it unproven: somebody else may lead by now.
+      // Lost just after the grant; or unproven, if `locks` is a wrapper that awaits something after it.
       const loss = lease.remainingMs === 0
         ? await abortable(lossOf(lease), stop).catch(() => stop.reason)
         : null;

@@ -17,4 +17,4 @@
  * @module
  */
 export { lead, type LeaderChange, type LeadOptions } from "./lead.ts";
-export { runOnce, type RunOnceOptions, type RunOnceResult } from "./run_once.ts";
+export { runOnce, type RunOnceOptions } from "./run_once.ts";

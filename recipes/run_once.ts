@@ -1,8 +1,3 @@
-/**
- * `runOnce()`: work that one of many processes does, once per tick of a schedule.
- *
- * @module
- */
 import type {
   AttachableAcquireOptions,
   DistributedLock,
@@ -37,10 +32,10 @@ import { lossOf } from "../core/contract/request.ts";
 /** Options of {@linkcode runOnce}. */
 export interface RunOnceOptions {
   /**
-   * How long, in ms, the lock stays held after the start, at least, also if the work is shorter: 10 ms to
-   * 24 days. Longer than the processes can differ in when they start, by their clocks, timers and event
-   * loops (the spread; with `setInterval` a period more, as that counts from the start of each process).
-   * Without `tick`, shorter than the period less the spread.
+   * How long, in ms, the lock stays held after the start, at least, also if the work is shorter: 10 ms to 24 days.
+   * Make it longer than the starts of the processes can differ, by clocks, timers and event loops (the spread; with
+   * `setInterval` a period more, as that counts from the start of each process). Without `tick`, make it shorter than
+   * the period less the spread.
    */
   keepMs: number;
   /**
@@ -58,19 +53,6 @@ export interface RunOnceOptions {
    */
   maxHoldMs?: number | undefined;
 }
-
-/** What {@linkcode runOnce} did: it ran the work, or left it to another process. */
-export type RunOnceResult<T> =
-  | {
-    /** Whether the work ran in this process. */
-    readonly ran: true;
-    /** The result of the work. */
-    readonly value: T;
-  }
-  | {
-    /** Whether the work ran in this process. */
-    readonly ran: false;
-  };
 
 const RUN_ONCE_OPTIONS = {
   keepMs: required(ttl().check),
@@ -93,23 +75,20 @@ export function readRunOnceOptions(
 const LEASE_MS = 10_000;
 
 /**
- * Runs work unless another process runs it, or has started it within the last `keepMs`. Tries once, and
- * never waits.
+ * Runs work unless another process runs it, or has started it within the last `keepMs`. Tries once, and never waits.
  *
- * The lock stays held until `keepMs` after the start, also if the work is shorter or fails: a process whose
- * clock or timer is late must not run the tick again. On Redis that outlives the process and the
- * disposal of `locks`; on ZooKeeper, files and memory the lock is free when the process ends. It is held for
- * longer while the work runs, and renewed: if the process dies then, until {@linkcode RunOnceOptions.keepMs}
- * after the last renewal at most, or 10 s.
+ * The lock stays held until `keepMs` after the start, also if the work is shorter or fails: a process whose clock or
+ * timer is late must not run the tick again. On Redis that outlives the process and the disposal of `locks`; on
+ * ZooKeeper, files and memory the lock is free when the process ends. It is held for longer while the work runs, and
+ * renewed: if the process dies then, it is free within 10 s of the last renewal, or within `keepMs` if that is less.
  *
- * @param locks Any strategy.
  * @param name The name of the lock. With `tick`, `@` and the time are added.
- * @param options How long the lock is kept, and the time of the schedule.
  * @param work The work. It gets the lease: pass on its `signal`, and the token to the resource that it writes.
  * @returns The value of the work; or `ran: false`, if another process has the lock, if the tick is more than
  * `keepMs` away by this process's clock, or if the service took longer than `keepMs` to answer.
  * @throws {unknown} The error of the work.
- * @throws {LeaseLostError} If the lease was lost before the work began, or before the work succeeded.
+ * @throws {LeaseLostError} If the lease was lost before the work began; or the work succeeded, but its lease was lost
+ * meanwhile, or not proven within 10 s.
  * @throws {LockUnavailableError} In an outage of the service. The work did not run.
  * @throws {LockSetupError} If the service refuses, and will refuse again.
  * @throws {TypeError|RangeError} If an argument is bad.
@@ -132,7 +111,7 @@ export async function runOnce<T>(
   name: string,
   options: RunOnceOptions,
   work: (lease: Lease) => T | Promise<T>,
-): Promise<RunOnceResult<T>> {
+): Promise<{ readonly ran: true; readonly value: T } | { readonly ran: false }> {
   checkName(name);
   const { keepMs, tick, maxHoldMs } = readRunOnceOptions("runOnce()", options);
   callback().check("the work", work);
@@ -154,8 +133,8 @@ export async function runOnce<T>(
     : { maxHoldMs };
   const lease = await locks.tryAcquire(tick ? `${name}@${tick.toISOString()}` : name, terms);
   if (lease === null) return { ran: false };
-  // A suspension has left it unproven: somebody else may have the lock by now.
   const provenForMs = isKept ? MIN_TTL_MS : undefined;
+  // Lost just after the grant; or unproven, if `locks` is a wrapper that awaits something after it.
   const lost = lease.remainingMs === 0 ? await lossOf(lease, provenForMs) : null;
   if (lost !== null || isTooLate()) {
     await lease[Symbol.asyncDispose]();

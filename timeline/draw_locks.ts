@@ -1,8 +1,3 @@
-/**
- * `drawLocks()`: recordings of several processes as one page.
- *
- * @module
- */
 import { badValue, date, describe, readTable, text } from "../core/contract/options.ts";
 import { type Band, distanceMs, MAX_CALLS } from "./drawing/picture.ts";
 import { type Incident, incidentPage } from "./incident_page.ts";
@@ -37,16 +32,15 @@ export interface DrawLocksOptions {
 
 /**
  * Makes one HTML file of the recordings of {@linkcode recordLocks}: a lane for each process, with waits, leases,
- * losses and handoffs, and the same as a table. The file loads nothing, runs no script, and can be sent to
- * others, but shows the names and labels that are in the recordings.
+ * losses and handoffs, and the same as a table. The file loads nothing, runs no script, and can be sent to others,
+ * but shows the names and labels that are in the recordings.
  *
- * Files are read line by line. The page has at most 1,500 calls: of more, those around the end of the longest
- * wait, and it says which time that is. Its charts are of all calls, and so are its sums if there are
- * at most 4,096 locks. Choose another time by `from` and `to`, or one lock by `name`. Memory and the size of the page do not grow with the recordings.
+ * The page has at most 1,500 calls: of more, those around the end of the longest wait, and it says which time that
+ * is; `from`, `to` and `name` choose others. Its charts are of all calls, and so are its sums if there are at most
+ * 4,096 locks. Memory and the size of the page do not grow with the recordings.
  *
- * Times are those of the wall clocks of the processes. Nothing corrects them: where fencing tokens contradict
- * the clocks, the page says by how much they differ at least. The last line of a killed process may be cut: it
- * is left out, and the page counts such lines.
+ * Times are those of the wall clocks of the processes, uncorrected: where fencing tokens contradict them, the page
+ * says by how much they differ at least. The last line of a killed process may be cut: it is left out, and counted.
  *
  * @example Usage
  * ```ts
@@ -63,8 +57,6 @@ export interface DrawLocksOptions {
  * ```
  *
  * @param files The recordings: one or more for each process.
- * @param options What to draw of them.
- * @returns The page.
  * @throws {TypeError|RangeError} If an argument is bad.
  * @throws {Error} If a file cannot be read, or is no recording.
  */
@@ -106,7 +98,7 @@ async function gather(
   centreMs: number | null,
 ): Promise<Incident> {
   const overview = new Overview();
-  const kept = new Kept(centreMs);
+  const kept = nearest(centreMs);
   const processes = new Map<string, string>();
   const bands: Band[] = [];
   let missing = 0;
@@ -138,43 +130,34 @@ async function gather(
   };
 }
 
-/** The calls that are nearest to an instant. */
-class Kept {
-  readonly #centreMs: number | null;
-  #calls: RecordedCall[] = [];
+/** Keeps the calls that are nearest to an instant; without one, the first. */
+function nearest(centreMs: number | null) {
+  let calls: RecordedCall[] = [];
   /** Calls that are nearer than this, in ms, are all kept. */
-  #reachMs = Infinity;
-
-  constructor(centreMs: number | null) {
-    this.#centreMs = centreMs;
-  }
-
-  add(call: RecordedCall): void {
-    const isFull = this.#calls.length >= (this.#centreMs === null ? MAX_CALLS : 4 * MAX_CALLS);
-    if (isFull && this.#centreMs === null) return;
-    if (isFull) this.#cut();
-    if (this.#centreMs === null || distanceMs(call, this.#centreMs) <= this.#reachMs) {
-      this.#calls.push(call);
-    }
-  }
-
-  #cut(): void {
-    const centreMs = this.#centreMs;
-    if (centreMs === null || this.#calls.length <= MAX_CALLS) return;
-    const away = this.#calls.map((call) => ({ call, ms: distanceMs(call, centreMs) }))
+  let reachMs = Infinity;
+  const cut = () => {
+    if (centreMs === null || calls.length <= MAX_CALLS) return;
+    const away = calls.map((call) => ({ call, ms: distanceMs(call, centreMs) }))
       .sort((a, b) => a.ms - b.ms);
-    this.#reachMs = away[MAX_CALLS]!.ms;
-    this.#calls = away.slice(0, MAX_CALLS).map(({ call }) => call);
-  }
-
-  end(): { calls: RecordedCall[]; reachMs: number } {
-    this.#cut();
-    const calls = this.#calls.sort((a, b) => a.fromMs - b.fromMs);
-    if (this.#reachMs > 0) return { calls, reachMs: this.#reachMs };
-    // More wait at this instant than fit: the picture has some of them, and their whole time.
-    const reachMs = calls.reduce((most, { fromMs, endMs }) => {
-      return Math.max(most, this.#centreMs! - fromMs, endMs - this.#centreMs!);
-    }, 0);
-    return { calls, reachMs };
-  }
+    reachMs = away[MAX_CALLS]!.ms;
+    calls = away.slice(0, MAX_CALLS).map(({ call }) => call);
+  };
+  return {
+    add(call: RecordedCall): void {
+      const isFull = calls.length >= (centreMs === null ? MAX_CALLS : 4 * MAX_CALLS);
+      if (isFull && centreMs === null) return;
+      if (isFull) cut();
+      if (centreMs === null || distanceMs(call, centreMs) <= reachMs) calls.push(call);
+    },
+    end(): { calls: RecordedCall[]; reachMs: number } {
+      cut();
+      calls.sort((a, b) => a.fromMs - b.fromMs);
+      if (reachMs > 0) return { calls, reachMs };
+      // More wait at this instant than fit: the picture has some of them, and their whole time.
+      const wholeMs = calls.reduce((most, { fromMs, endMs }) => {
+        return Math.max(most, centreMs! - fromMs, endMs - centreMs!);
+      }, 0);
+      return { calls, reachMs: wholeMs };
+    },
+  };
 }

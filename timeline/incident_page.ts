@@ -1,16 +1,5 @@
-/**
- * The page of an incident: the longest waits in words, the pictures, the locks and the calls in tables.
- *
- * @module
- */
 import { page } from "./drawing/page.ts";
-import {
-  type Band,
-  type DrawnCall,
-  drawPicture,
-  type Handoff,
-  type LegendEntry,
-} from "./drawing/picture.ts";
+import { type Band, type DrawnCall, drawPicture } from "./drawing/picture.ts";
 import { escape } from "./drawing/svg.ts";
 import { durationText, MAX_LOCKS, type Overview } from "./overview.ts";
 import type { RecordedCall } from "./read_recording.ts";
@@ -36,7 +25,7 @@ const LOCKS = 20;
 /** Clocks that differ by less, in ms, are not worth a word. */
 const CLOCKS_MS = 5;
 
-const LEGEND: readonly LegendEntry[] = [
+const LEGEND = [
   { className: "wait name0", height: 4, text: "waits (a colour per lock)" },
   { className: "lease name0", height: 9, text: "holds the lock" },
   { className: "lost", height: 12, text: "lost" },
@@ -44,14 +33,7 @@ const LEGEND: readonly LegendEntry[] = [
   { className: "fault", height: 12, text: "did not run" },
 ];
 
-/** A call of the picture, with what it waited behind. */
-interface Shown {
-  readonly call: RecordedCall;
-  readonly behind: RecordedCall | null;
-  readonly drawn: DrawnCall;
-}
-
-/** Makes the page. */
+/** The page of an incident: the longest waits in words, the pictures, the locks and the calls in tables. */
 export function incidentPage(incident: Incident): string {
   const { overview, calls, fromMs, toMs } = incident;
   if (overview.calls === 0) {
@@ -61,18 +43,16 @@ export function incidentPage(incident: Incident): string {
   const title = `Locks from ${began}, ${durationText(overview.toMs - overview.fromMs)}`;
   const ofLocks = [...Map.groupBy(calls, lockOf).values()];
   const behind = new Map(ofLocks.flatMap(behindOf));
-  const shown = calls.map((call, index): Shown => {
-    const other = behind.get(call) ?? null;
-    return { call, behind: other, drawn: drawnOf(call, other, incident, String(index + 1)) };
-  });
-  const pictured = new Map(shown.map(({ call, drawn }) => [call, drawn]));
-  const handoffs = ofLocks.flatMap((ofLock) => handoffsOf(ofLock, pictured));
+  const drawn = new Map(calls.map((call, index): [RecordedCall, DrawnCall] => {
+    return [call, drawnOf(call, behind.get(call), incident, String(index + 1))];
+  }));
+  const handoffs = ofLocks.flatMap((ofLock) => handoffsOf(ofLock, drawn));
   const charts = overview.charts();
   const whole = { title, fromMs: overview.fromMs, toMs: overview.toMs, zeroMs: overview.fromMs };
   const isCut = calls.length < overview.calls;
   const detail = {
     ...{ title: `Calls of locks from ${began}`, fromMs, toMs, zeroMs: overview.fromMs },
-    ...{ lanes: lanesOf(incident), calls: shown.map(({ drawn }) => drawn), handoffs },
+    ...{ lanes: lanesOf(incident), calls: [...drawn.values()], handoffs },
     ...{ bands: incident.bands, names: namesOf(calls), legend: LEGEND },
   };
   return page(title, [
@@ -80,14 +60,14 @@ export function incidentPage(incident: Incident): string {
     `<p><a href="#calls">To the table of the calls</a></p>`,
     ...notes(incident, ofLocks),
     "<h2>The longest waits</h2>",
-    worst(shown, incident),
+    worst(drawn, behind, incident),
     ...isCut ? ["<h2>All calls</h2>", drawPicture({ ...whole, lanes: new Map(), charts })] : [],
     `<h2>${isCut ? "Around the end of the longest wait" : "All calls"}</h2>`,
     drawPicture({ ...detail, ...isCut ? {} : { charts } }),
     "<h2>Locks</h2>",
     locksTable(incident),
     "<h2>Calls</h2>",
-    callsTable(shown, incident),
+    callsTable(drawn, behind, incident),
   ]);
 }
 
@@ -157,19 +137,19 @@ function isExclusive({ mode }: RecordedCall): boolean {
 /** Each release, and the waiter that got the lock then. */
 function handoffsOf(
   calls: readonly RecordedCall[],
-  pictured: ReadonlyMap<RecordedCall, DrawnCall>,
-): Handoff[] {
+  drawn: ReadonlyMap<RecordedCall, DrawnCall>,
+) {
   return inOrder(calls).flatMap((to, index, ordered) => {
     const from = ordered[index - 1];
     if (from === undefined || !to.hasWaited || from.end === "open") return [];
     if (!isExclusive(from) || !isExclusive(to)) return [];
-    return from.endMs < to.fromMs ? [] : [{ from: pictured.get(from)!, to: pictured.get(to)! }];
+    return from.endMs < to.fromMs ? [] : [{ from: drawn.get(from)!, to: drawn.get(to)! }];
   });
 }
 
 /** The greatest contradiction between the order of the tokens and that of the clocks. */
 function clocksDiffer(ofLocks: readonly (readonly RecordedCall[])[]) {
-  let found: { ms: number; between: [string, string] } | null = null;
+  let found = null as { ms: number; between: [string, string] } | null;
   for (const calls of ofLocks) {
     inOrder(calls.filter(isExclusive)).forEach((next, index, ordered) => {
       const before = ordered[index - 1];
@@ -180,10 +160,10 @@ function clocksDiffer(ofLocks: readonly (readonly RecordedCall[])[]) {
       }
     });
   }
-  return found as { ms: number; between: [string, string] } | null;
+  return found;
 }
 
-/** Processes with calls or pauses in the picture; one name may be of several. */
+/** The processes with calls in the picture; one name may be of several. */
 function lanesOf({ processes, calls }: Incident): Map<string, string> {
   const used = new Set(calls.map(({ lane }) => lane));
   return new Map(
@@ -200,7 +180,7 @@ function namesOf(calls: readonly RecordedCall[]): string[] {
 
 function drawnOf(
   call: RecordedCall,
-  behind: RecordedCall | null,
+  behind: RecordedCall | undefined,
   incident: Incident,
   target: string,
 ): DrawnCall {
@@ -225,25 +205,29 @@ function who({ lane, label }: RecordedCall, { processes }: Incident): string {
 /** Who was ahead: as the recordings show it, or else as the service said. */
 function behindText(
   { holderLabel }: RecordedCall,
-  behind: RecordedCall | null,
+  behind: RecordedCall | undefined,
   incident: Incident,
 ): string {
-  if (behind === null) {
+  if (behind === undefined) {
     return holderLabel === undefined ? "" : `, behind a holder with the label ${holderLabel}`;
   }
   return `, most of it behind ${who(behind, incident)}, which held it for ` +
     durationText(behind.heldMs);
 }
 
-function worst(shown: readonly Shown[], incident: Incident): string {
-  const waits = shown.filter(({ call }) => call.hasWaited)
-    .sort((a, b) => b.call.waitedMs - a.call.waitedMs).slice(0, WORST);
+function worst(
+  drawn: ReadonlyMap<RecordedCall, DrawnCall>,
+  behind: ReadonlyMap<RecordedCall, RecordedCall>,
+  incident: Incident,
+): string {
+  const waits = [...drawn.keys()].filter(({ hasWaited }) => hasWaited)
+    .sort((a, b) => b.waitedMs - a.waitedMs).slice(0, WORST);
   if (waits.length === 0) return "<p>No call has waited.</p>";
-  const items = waits.map(({ call, behind, drawn }) => {
+  const items = waits.map((call) => {
     const { name, waitedMs } = call;
     const text = `${who(call, incident)} waited ${durationText(waitedMs)} for ${name}` +
-      behindText(call, behind, incident);
-    return `<li><a href="#r${drawn.target}">${escape(text)}</a></li>`;
+      behindText(call, behind.get(call), incident);
+    return `<li><a href="#r${drawn.get(call)!.target}">${escape(text)}</a></li>`;
   });
   return `<ol>${items.join("")}</ol>`;
 }
@@ -265,18 +249,22 @@ function locksTable({ overview }: Incident): string {
   return table(caption, [...head, "longest hold", "all holds"], rows.map((cells) => ({ cells })));
 }
 
-function callsTable(shown: readonly Shown[], { overview, processes }: Incident): string {
-  const rows = shown.map(({ call, behind, drawn }) => ({
-    id: `r${drawn.target}`,
-    link: `#c${drawn.target}`,
-    cells: [
-      ...[drawn.target!, processes.get(call.lane)!, call.label ?? "", call.name],
+function callsTable(
+  drawn: ReadonlyMap<RecordedCall, DrawnCall>,
+  behind: ReadonlyMap<RecordedCall, RecordedCall>,
+  { overview, processes }: Incident,
+): string {
+  const rows = Array.from(drawn, ([call, { target }]) => {
+    const other = behind.get(call);
+    const cells = [
+      ...[target!, processes.get(call.lane)!, call.label ?? "", call.name],
       ...[((call.fromMs - overview.fromMs) / 1e3).toFixed(3), durationText(call.waitedMs)],
       call.grantedMs < Infinity ? durationText(call.heldMs) : "",
       ...[call.end, call.token === null ? "" : `${call.token}`],
-      behind === null ? call.holderLabel ?? "" : behind.label ?? processes.get(behind.lane)!,
-    ],
-  }));
+      other === undefined ? call.holderLabel ?? "" : other.label ?? processes.get(other.lane)!,
+    ];
+    return { target, cells };
+  });
   const head = ["call", "process", "label", "lock", "from, in s", "waited", "held", "end"];
   const caption = "The calls of the picture, in the order of their beginnings";
   const body = table(caption, [...head, "token", "behind"], rows);
@@ -287,19 +275,17 @@ function table(
   caption: string,
   head: readonly string[],
   rows: readonly {
-    readonly id?: string;
-    readonly link?: string;
+    readonly target?: string | undefined;
     readonly cells: readonly (string | number)[];
   }[],
 ): string {
-  const body = rows.map(({ id, link, cells }) => {
+  const body = rows.map(({ target, cells }) => {
     const inner = cells.map((cell, index) => {
       const text = escape(String(cell));
-      return `<td>${
-        index === 0 && link !== undefined ? `<a href="${link}">${text}</a>` : text
-      }</td>`;
+      const isLink = index === 0 && target !== undefined;
+      return `<td>${isLink ? `<a href="#c${target}">${text}</a>` : text}</td>`;
     });
-    return `<tr${id === undefined ? "" : ` id="${id}"`}>${inner.join("")}</tr>`;
+    return `<tr${target === undefined ? "" : ` id="r${target}"`}>${inner.join("")}</tr>`;
   });
   const columns = head.map((name) => `<th scope="col">${escape(name)}</th>`).join("");
   return `<table><caption>${escape(caption)}</caption><thead><tr>${columns}</tr></thead>` +

@@ -1,15 +1,10 @@
-/**
- * A file to which lines are appended without blocking the event loop.
- *
- * @module
- */
 import { appendFile, appendFileSync, close, fstatSync, openSync } from "node:fs";
 import process from "node:process";
 
 /** The most that waits for the disk, in UTF-16 code units. */
 const MAX_PENDING = 4_000_000;
 
-/** The file. Only its owner can read it, because names of locks are in it. */
+/** A file to which lines are appended without blocking the event loop. */
 export class LineFile {
   readonly #fd: number;
   readonly #onFailure: (error: Error) => void;
@@ -30,7 +25,7 @@ export class LineFile {
     }
   };
 
-  /** Opens it, or throws the system's error. */
+  /** Opens it, or throws the system's error. A new file is readable for its owner only: it has names of locks. */
   constructor(path: string | URL, onFailure: (error: Error) => void) {
     this.#fd = openSync(path, "a", 0o600);
     // The last line of a process that was killed may have no end.

@@ -1,14 +1,10 @@
-/**
- * The lines of a recording: a JSON object each. Times are in ms of the monotonic clock of the process, from its
- * first line on.
- *
- * @module
- */
-
-/** The version of the lines that this code writes. It reads no newer ones. */
+/** The version of the lines that this code writes. It reads no others. */
 export const VERSION = 1;
 
-/** A line. Which of the members it has depends on `on`. */
+/**
+ * A line of a recording: a JSON object, without the members that are `undefined`. Which it has depends on `on`. Times
+ * are in ms of the monotonic clock of the process, from its first line on.
+ */
 export interface Line {
   readonly on:
     /** A process begins to record: `v`, `process`, `wallMs`. */
@@ -27,30 +23,30 @@ export interface Line {
     | "release"
     /** A call has ended without a lease: `outcome`. */
     | "end";
-  readonly at?: number;
-  readonly v?: number;
-  readonly process?: string;
-  readonly wallMs?: number;
-  readonly blockedMs?: number;
-  readonly count?: number;
+  readonly at?: number | undefined;
+  readonly v?: number | undefined;
+  readonly process?: string | undefined;
+  readonly wallMs?: number | undefined;
+  readonly blockedMs?: number | undefined;
+  readonly count?: number | undefined;
   /** The number of the call, of those that wait. */
-  readonly call?: number;
+  readonly call?: number | undefined;
   /** The number of the lease. */
-  readonly hold?: number;
-  readonly strategy?: string;
-  readonly name?: string;
-  readonly mode?: string;
-  readonly label?: string;
-  readonly token?: string;
-  readonly waitedMs?: number;
-  readonly heldMs?: number;
-  readonly remainingMs?: number;
-  readonly position?: number;
-  readonly waiters?: number;
-  readonly holderLabel?: string;
-  readonly holderCount?: number;
-  readonly reason?: string;
-  readonly outcome?: string;
+  readonly hold?: number | undefined;
+  readonly strategy?: string | undefined;
+  readonly name?: string | undefined;
+  readonly mode?: string | undefined;
+  readonly label?: string | undefined;
+  readonly token?: string | undefined;
+  readonly waitedMs?: number | undefined;
+  readonly heldMs?: number | undefined;
+  readonly remainingMs?: number | undefined;
+  readonly position?: number | undefined;
+  readonly waiters?: number | undefined;
+  readonly holderLabel?: string | undefined;
+  readonly holderCount?: number | undefined;
+  readonly reason?: string | undefined;
+  readonly outcome?: string | undefined;
 }
 
 const NUMBERS = new Set([

@@ -1,9 +1,3 @@
-/**
- * What is kept of all calls, however many there are: sums over time and by lock.
- *
- * @module
- */
-import type { Chart } from "./drawing/picture.ts";
 import type { RecordedCall } from "./read_recording.ts";
 
 /** The most pieces of time, and names of locks. */
@@ -11,30 +5,11 @@ const MAX_BINS = 1_000;
 export const MAX_LOCKS = 4_096;
 const KEPT_LOCKS = 1_024;
 
-/** A piece of time. `began` are the waits that began in it, less those that ended; `moment` the sum of when. */
-interface Bin {
-  began: number;
-  moment: number;
-  grants: number;
-}
-
-/** The sums of one lock. */
-export interface LockSums {
-  readonly strategy: string;
-  readonly name: string;
-  calls: number;
-  granted: number;
-  lost: number;
-  waitedMs: number;
-  longestWaitMs: number;
-  heldMs: number;
-  longestHoldMs: number;
-}
-
-/** All calls in sums. */
+/** What is kept of all calls, however many there are: sums over time and by lock. */
 export class Overview {
-  readonly #bins = new Map<number, Bin>();
-  readonly #locks = new Map<string, LockSums>();
+  /** Pieces of time. `began` are the waits that began in one, less those that ended; `moment` the sum of when. */
+  readonly #bins = new Map<number, { began: number; moment: number; grants: number }>();
+  readonly #locks = new Map<string, ReturnType<typeof noSums>>();
   /** Times are kept relative to the first one, so that their sums are exact. */
   #zeroMs: number | null = null;
   #binMs = 1;
@@ -68,7 +43,7 @@ export class Overview {
     bin.moment += sign * (ms - this.#zeroMs!);
   }
 
-  #bin(ms: number): Bin {
+  #bin(ms: number) {
     const relativeMs = ms - this.#zeroMs!;
     let index = Math.floor(relativeMs / this.#binMs);
     while (Math.max(index, this.#last) - Math.min(index, this.#first) >= MAX_BINS) {
@@ -104,9 +79,7 @@ export class Overview {
     let sums = this.#locks.get(key);
     if (sums === undefined) {
       if (this.#locks.size >= MAX_LOCKS) this.#forgetLocks();
-      const { strategy, name } = call;
-      const none = { waitedMs: 0, longestWaitMs: 0, heldMs: 0, longestHoldMs: 0 };
-      this.#locks.set(key, sums = { strategy, name, calls: 0, granted: 0, lost: 0, ...none });
+      this.#locks.set(key, sums = noSums(call));
     }
     sums.calls++;
     if (call.grantedMs < Infinity) sums.granted++;
@@ -126,14 +99,14 @@ export class Overview {
   }
 
   /** The locks, those with the longest waits first. */
-  locks(): LockSums[] {
+  locks() {
     return [...this.#locks.values()].sort((a, b) =>
       b.longestWaitMs - a.longestWaitMs || b.longestHoldMs - a.longestHoldMs
     );
   }
 
   /** How many waited, and how many grants there were. */
-  charts(): Chart[] {
+  charts() {
     const waiting: { atMs: number; value: number }[] = [];
     const grants: { atMs: number; value: number }[] = [];
     let [count, moment, before] = [0, 0, 0];
@@ -161,6 +134,14 @@ export class Overview {
       },
     ];
   }
+}
+
+/** The sums of a lock of which no call is counted yet. */
+function noSums({ strategy, name }: RecordedCall) {
+  return {
+    ...{ strategy, name, calls: 0, granted: 0, lost: 0 },
+    ...{ waitedMs: 0, longestWaitMs: 0, heldMs: 0, longestHoldMs: 0 },
+  };
 }
 
 /** A number with three digits or so. */

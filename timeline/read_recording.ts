@@ -1,16 +1,12 @@
-/**
- * Reads a recording line by line, and makes calls of its lines. It keeps only what is under way.
- *
- * @module
- */
 import { createReadStream } from "node:fs";
-import type { Mark } from "./drawing/picture.ts";
 import { type Line, readLine, VERSION } from "./lines.ts";
 
 /** The longest line, in UTF-16 code units: a name has 1,000 of them at most, and JSON may escape each. */
 const MAX_LINE = 65_536;
 
-/** A call and its lease. Times in ms since the epoch; `Infinity` for what did not happen. */
+/**
+ * A call and its lease, which is read until it ends. Times in ms since the epoch; `Infinity` for what did not happen.
+ */
 export interface RecordedCall {
   /** The key of its process. */
   readonly lane: string;
@@ -18,18 +14,18 @@ export interface RecordedCall {
   readonly name: string;
   readonly mode: string;
   readonly label: string | undefined;
-  readonly fromMs: number;
-  readonly grantedMs: number;
-  readonly endMs: number;
+  fromMs: number;
+  grantedMs: number;
+  endMs: number;
   /** By the monotonic clock of its process. */
-  readonly waitedMs: number;
-  readonly heldMs: number;
+  waitedMs: number;
+  heldMs: number;
   readonly hasWaited: boolean;
   /** How it ended: `"released"`, `"lost: expired"`, `"busy"`, `"open"`, … */
-  readonly end: string;
-  readonly token: bigint | null;
-  readonly holderLabel: string | undefined;
-  readonly marks: readonly Mark[];
+  end: string;
+  token: bigint | null;
+  holderLabel: string | undefined;
+  readonly marks: { readonly atMs: number; readonly kind: "lost" | "late" }[];
 }
 
 /** What is found in recordings. */
@@ -43,10 +39,8 @@ export interface RecordingListener {
 }
 
 /**
- * Reads a file.
- *
- * @param lane The key of the file.
- * @throws {Error} If it cannot be read, or is no recording of this version.
+ * Reads a file line by line, and makes calls of its lines. It keeps only what is under way. `lane` is the key of the
+ * file. Throws if it cannot be read, or is no recording of this version.
  */
 export async function readRecording(
   file: string | URL,
@@ -90,15 +84,12 @@ async function* linesOf(file: string | URL): AsyncGenerator<string | null> {
   else if (rest.trim() !== "") yield rest;
 }
 
-type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
-type OpenCall = Writable<Omit<RecordedCall, "marks">> & { marks: Mark[] };
-
 /** The lines of one process. */
 class ProcessReader {
   readonly #lane: string;
   readonly #listener: RecordingListener;
-  readonly #waits = new Map<number, OpenCall>();
-  readonly #holds = new Map<number, OpenCall>();
+  readonly #waits = new Map<number, RecordedCall>();
+  readonly #holds = new Map<number, RecordedCall>();
   /** What the wall clock is ahead of the times of lines. */
   #aheadMs: number;
   #lastMs: number;
@@ -139,7 +130,7 @@ class ProcessReader {
     }
   }
 
-  #open(line: Line, atMs: number): OpenCall {
+  #open(line: Line, atMs: number): RecordedCall {
     const { strategy = "", name = "", mode = "exclusive", label, waitedMs = 0 } = line;
     return {
       ...{ lane: this.#lane, strategy, name, mode, label, waitedMs, heldMs: 0 },
@@ -148,7 +139,7 @@ class ProcessReader {
     };
   }
 
-  #grant({ hold, token, waitedMs }: Line, call: OpenCall, atMs: number): void {
+  #grant({ hold, token, waitedMs }: Line, call: RecordedCall, atMs: number): void {
     if (waitedMs !== undefined) call.fromMs = atMs - (call.waitedMs = waitedMs);
     call.grantedMs = atMs;
     call.token = tokenOf(token);
@@ -156,12 +147,12 @@ class ProcessReader {
   }
 
   /** A lease that was granted before the recording began. */
-  #heldBefore(line: Line, atMs: number): OpenCall {
+  #heldBefore(line: Line, atMs: number): RecordedCall {
     const fromMs = atMs - (line.heldMs ?? 0);
     return { ...this.#open(line, fromMs), grantedMs: fromMs, token: tokenOf(line.token) };
   }
 
-  #close(call: OpenCall, atMs: number, line: Line | undefined): void {
+  #close(call: RecordedCall, atMs: number, line: Line | undefined): void {
     call.endMs = Math.max(atMs, call.fromMs);
     if (line?.on === "lost") {
       call.end = `lost: ${line.reason ?? "?"}`;

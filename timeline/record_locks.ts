@@ -1,8 +1,3 @@
-/**
- * `recordLocks()`: what the channels tell, as lines of JSON.
- *
- * @module
- */
 import { subscribe, tracingChannel, unsubscribe } from "node:diagnostics_channel";
 import { hostname } from "node:os";
 import process from "node:process";
@@ -50,9 +45,9 @@ export interface RecordLocksOptions {
    */
   process?: string | undefined;
   /**
-   * Turns the name of a lock into the one that is recorded. Return different names for different locks, for
-   * instance a hash: those with one strategy and name are drawn as one lock, even if they are on several servers.
-   * If it throws, `"?"` is recorded.
+   * Turns the name of a lock into the one that is recorded. Return different names for different locks, such as
+   * hashes: of one strategy, locks with one name are drawn as one, even if they are on several servers. If it throws,
+   * `"?"` is recorded.
    *
    * @default the name itself
    */
@@ -82,7 +77,6 @@ export interface RecordLocksOptions {
  * await locks.request("orders:42", () => {});
  * ```
  *
- * @param options Where to, and which names.
  * @returns Disposal ends the recording, and resolves when all is written.
  * @throws {TypeError} If an option has a wrong type or is unknown, or unless there is one of `file` and `write`.
  * @throws {Error} If the file cannot be opened.
@@ -135,14 +129,15 @@ class Recording implements AsyncDisposable {
     this.#subscribe(ended, (event: AcquireEvent) => this.#onEnd(event));
     this.#subscribe(CHANNELS.grant, (event: HoldEvent) => this.#onGrant(event));
     this.#subscribe(CHANNELS.renewalLate, (event: HoldEvent) => {
-      this.#tell({ on: "renewal-late", ...this.#holdOf(event), ...known(event, ["remainingMs"]) });
+      const { remainingMs } = event;
+      this.#tell({ on: "renewal-late", ...this.#holdOf(event), remainingMs });
     });
     this.#subscribe(CHANNELS.lost, (event: HoldEvent) => {
-      this.#onHoldEnd({ on: "lost", ...known(event, ["reason"]) }, event);
+      this.#onHoldEnd({ on: "lost", reason: event.reason }, event);
     });
     this.#subscribe(CHANNELS.release, (event: HoldEvent) => {
-      const refused = event.error === undefined ? {} : { outcome: outcomeOf(event.error) };
-      this.#onHoldEnd({ on: "release", ...refused }, event);
+      const outcome = event.error === undefined ? undefined : outcomeOf(event.error);
+      this.#onHoldEnd({ on: "release", outcome }, event);
     });
   }
 
@@ -173,14 +168,16 @@ class Recording implements AsyncDisposable {
 
   #onWait(event: AcquireEvent): void {
     this.#waits.set(event, ++this.#count);
-    const seen = known(event, ["waitedMs", "position", "waiters"]);
-    this.#tell({ on: "wait", call: this.#count, ...this.#describe(event), ...seen });
+    const { waitedMs, position, waiters } = event;
+    const own = { call: this.#count, ...this.#describe(event) };
+    this.#tell({ on: "wait", ...own, waitedMs, position, waiters });
   }
 
   #onBlocked(event: AcquireEvent): void {
     const call = this.#waits.get(event);
     if (call === undefined) return;
-    this.#tell({ on: "blocked", call, ...known(event, ["holderLabel", "holderCount"]) });
+    const { holderLabel, holderCount } = event;
+    this.#tell({ on: "blocked", call, holderLabel, holderCount });
   }
 
   /** A call that was granted the lock has its line already. */
@@ -188,25 +185,22 @@ class Recording implements AsyncDisposable {
     const call = this.#waits.get(event);
     this.#waits.delete(event);
     if (event.result === "granted") return;
-    const { waitedMs } = event;
     const outcome = event.result ?? outcomeOf(event.error);
-    const line = { on: "end", ...this.#describe(event), waitedMs, outcome } as const;
-    this.#tell({ ...line, ...call === undefined ? {} : { call } });
+    const { waitedMs } = event;
+    this.#tell({ on: "end", ...this.#describe(event), waitedMs, outcome, call });
   }
 
   #onGrant(event: HoldEvent): void {
     this.#holds.set(event, ++this.#count);
     const { call, fencingToken } = event;
-    const waiting = call && this.#waits.get(call);
     this.#tell({
       ...{ on: "grant", hold: this.#count, ...this.#describe(event), token: `${fencingToken}` },
-      ...call === undefined ? {} : { waitedMs: call.waitedMs },
-      ...waiting === undefined ? {} : { call: waiting },
+      ...{ waitedMs: call?.waitedMs, call: call && this.#waits.get(call) },
     });
   }
 
   #onHoldEnd(line: Line, event: HoldEvent): void {
-    this.#tell({ ...line, ...this.#holdOf(event), ...known(event, ["heldMs"]) });
+    this.#tell({ ...line, ...this.#holdOf(event), heldMs: event.heldMs });
     this.#holds.delete(event);
   }
 
@@ -224,27 +218,21 @@ class Recording implements AsyncDisposable {
     } catch {
       // The name stays hidden.
     }
-    return {
-      ...{ strategy, name: shown },
-      ...mode === "exclusive" ? {} : { mode },
-      ...label === undefined ? {} : { label },
-    };
+    return { strategy, name: shown, mode: mode === "exclusive" ? undefined : mode, label };
   }
 
   /** Writes a line, with its time. */
   #tell(line: Line): void {
     const nowMs = SYSTEM_CLOCK.now();
-    const aheadMs = preciseWallMs() - nowMs;
-    const at = nowMs - this.#startMs;
-    if (Math.abs(aheadMs - this.#aheadMs) > STEP_MS) this.#tellClock(at, nowMs, aheadMs, 0);
-    this.#put({ ...line, at });
+    const wallMs = preciseWallMs();
+    if (Math.abs(wallMs - nowMs - this.#aheadMs) > STEP_MS) this.#tellClock(nowMs, wallMs);
+    this.#put({ ...line, at: nowMs - this.#startMs });
     this.#beat();
   }
 
-  #tellClock(at: number, nowMs: number, aheadMs: number, blockedMs: number): void {
-    this.#aheadMs = aheadMs;
-    const blocked = blockedMs > LATE_MS ? { blockedMs } : {};
-    this.#put({ on: "clock", at, wallMs: nowMs + aheadMs, ...blocked });
+  #tellClock(nowMs: number, wallMs: number, blockedMs?: number): void {
+    this.#aheadMs = wallMs - nowMs;
+    this.#put({ on: "clock", at: nowMs - this.#startMs, wallMs, blockedMs });
   }
 
   /** While something is held or waited for, the recording shows until when the process ran. */
@@ -255,8 +243,8 @@ class Recording implements AsyncDisposable {
       this.#cancelBeat = null;
       if (this.#waits.size + this.#holds.size === 0) return;
       const nowMs = SYSTEM_CLOCK.now();
-      const aheadMs = preciseWallMs() - nowMs;
-      this.#tellClock(nowMs - this.#startMs, nowMs, aheadMs, nowMs - dueMs);
+      const lateMs = nowMs - dueMs;
+      this.#tellClock(nowMs, preciseWallMs(), lateMs > LATE_MS ? lateMs : undefined);
       this.#beat();
     }, BEAT_MS);
   }
@@ -284,16 +272,6 @@ function preciseWallMs(): number {
   const wallMs = SYSTEM_CLOCK.wall();
   const preciseMs = performance.timeOrigin + SYSTEM_CLOCK.now();
   return Math.abs(preciseMs - wallMs) < 2 ? preciseMs : wallMs;
-}
-
-function known<Event, Name extends keyof Event>(
-  event: Event,
-  names: readonly Name[],
-): { [Key in Name]?: NonNullable<Event[Key]> } {
-  const entries = names.map((name) => [name, event[name]] as const);
-  return Object.fromEntries(entries.filter(([, value]) => value !== undefined)) as {
-    [Key in Name]?: NonNullable<Event[Key]>;
-  };
 }
 
 /** Not the message, which has the name of the lock. */

@@ -1,10 +1,4 @@
-/**
- * What `holdfast doctor` finds.
- *
- * @module
- */
-
-/** The outcome of one check. */
+/** The outcome of one check of `holdfast doctor`. */
 export interface Finding {
   /** What was looked at. */
   readonly subject: string;

@@ -1,8 +1,3 @@
-/**
- * What a Redis or Valkey server risks for locks.
- *
- * @module
- */
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
 import { parseLockUrl } from "../../open/lock_url.ts";
 import { openClient } from "../../open/redis.ts";
@@ -16,17 +11,11 @@ const PINGS = 10;
 const MAX_TRIP_SHARE = 1 / 20;
 const MAX_CLOCK_DIFFERENCE_MS = 1_000;
 const NEARLY_FULL = 0.9;
-const OLDEST: Readonly<Record<string, readonly [number, number]>> = {
-  redis: [6, 2],
-  valkey: [7, 2],
-};
 const CLUSTER_SLOTS = "16384";
 
-/** The fields of INFO, or of CLUSTER INFO. */
-type Fields = ReadonlyMap<string, string>;
 type Send = (command: string, ...args: string[]) => Promise<unknown>;
 
-/** Judges the server at a URL. In a cluster, one of its masters. */
+/** Judges what the Redis or Valkey server at a URL risks for locks. In a cluster, one of its masters. */
 export async function judgeRedis(url: string): Promise<Finding[]> {
   const trial = await tryLock(url);
   const { client, connected, strategy } = await openClient(parseLockUrl(url));
@@ -90,7 +79,7 @@ async function judgeClock(send: Send): Promise<Finding> {
 
 /** All that INFO tells. */
 async function judgeInfo(send: Send, isClusterClient: boolean): Promise<Finding[]> {
-  let info: Fields;
+  let info: ReadonlyMap<string, string>;
   try {
     info = fieldsOf(await send("INFO"));
   } catch (error) {
@@ -107,7 +96,8 @@ async function judgeInfo(send: Send, isClusterClient: boolean): Promise<Finding[
   ];
 }
 
-function fieldsOf(reply: unknown): Fields {
+/** The fields of INFO, or of CLUSTER INFO. */
+function fieldsOf(reply: unknown): ReadonlyMap<string, string> {
   const lines = String(reply).split(/\r?\n/).filter((line) => line.includes(":"));
   return new Map(lines.map((line) => {
     const colon = line.indexOf(":");
@@ -115,19 +105,19 @@ function fieldsOf(reply: unknown): Fields {
   }));
 }
 
-function judgeVersion(info: Fields): Finding {
+function judgeVersion(info: ReadonlyMap<string, string>): Finding {
   const isValkey = info.has("valkey_version");
   const name = isValkey ? "Valkey" : "Redis";
   const version = info.get(isValkey ? "valkey_version" : "redis_version") ?? "";
-  const [oldestMajor, oldestMinor] = OLDEST[name.toLowerCase()]!;
+  const oldestMajor = isValkey ? 7 : 6;
   const [major = 0, minor = 0] = version.split(".").map(Number);
-  const isNew = major > oldestMajor || (major === oldestMajor && minor >= oldestMinor);
+  const isNew = major > oldestMajor || (major === oldestMajor && minor >= 2);
   if (isNew) return good("version", `${name} ${version}`);
-  const oldest = `${name} ${oldestMajor}.${oldestMinor}`;
-  return bad("version", `${name} ${version} is not supported`, `install ${oldest} or later`);
+  const text = `${name} ${version} is not supported`;
+  return bad("version", text, `install ${name} ${oldestMajor}.2 or later`);
 }
 
-function judgeMemory(info: Fields): Finding[] {
+function judgeMemory(info: ReadonlyMap<string, string>): Finding[] {
   const limit = Number(info.get("maxmemory"));
   const policy = info.get("maxmemory_policy") ?? "";
   if (limit === 0) return [good("eviction", "no memory limit")];
@@ -147,7 +137,7 @@ function judgeMemory(info: Fields): Finding[] {
 }
 
 /** What a restart, or a crash of the machine, may lose. */
-async function judgePersistence(info: Fields, send: Send): Promise<Finding> {
+async function judgePersistence(info: ReadonlyMap<string, string>, send: Send): Promise<Finding> {
   const subject = "persistence";
   if (info.get("aof_last_write_status") === "err" || info.get("rdb_last_bgsave_status") === "err") {
     const text = "the last save has failed: the server may refuse to grant and to renew";
@@ -161,7 +151,7 @@ async function judgePersistence(info: Fields, send: Send): Promise<Finding> {
     );
   }
   try {
-    const [, value] = pairOf(await send("CONFIG", "GET", "appendfsync"));
+    const value = settingIn(await send("CONFIG", "GET", "appendfsync"));
     if (value !== "no") return good(subject, `append-only file, synced ${value}`);
     return bad(
       subject,
@@ -173,7 +163,7 @@ async function judgePersistence(info: Fields, send: Send): Promise<Finding> {
   }
 }
 
-async function judgeReplication(info: Fields, send: Send): Promise<Finding> {
+async function judgeReplication(info: ReadonlyMap<string, string>, send: Send): Promise<Finding> {
   const subject = "replication";
   if (info.get("role") !== "master") {
     return bad(subject, "a read-only replica: it grants nothing", "connect to the primary");
@@ -181,8 +171,8 @@ async function judgeReplication(info: Fields, send: Send): Promise<Finding> {
   const replicas = Number(info.get("connected_slaves"));
   if (replicas === 0) return good(subject, "no replicas");
   try {
-    const [, needed] = pairOf(await send("CONFIG", "GET", "min-replicas-to-write"));
-    const [, maxLagS] = pairOf(await send("CONFIG", "GET", "min-replicas-max-lag"));
+    const needed = settingIn(await send("CONFIG", "GET", "min-replicas-to-write"));
+    const maxLagS = settingIn(await send("CONFIG", "GET", "min-replicas-max-lag"));
     // 0 turns the check off in either of them.
     if (Number(needed) > 0 && Number(maxLagS) > 0) {
       return good(subject, `${replicas} replicas, writes need ${needed} within ${maxLagS} s`);
@@ -201,14 +191,14 @@ async function judgeReplication(info: Fields, send: Send): Promise<Finding> {
   }
 }
 
-/** The reply of CONFIG GET for one setting: a list, or with RESP 3 an object. */
-function pairOf(reply: unknown): readonly [string, unknown] {
+/** The value in the reply of CONFIG GET for one setting: a list, or with RESP 3 an object. */
+function settingIn(reply: unknown): unknown {
   const list = Array.isArray(reply) ? reply : Object.entries(Object(reply)).flat();
   if (list.length !== 2) throw new Error("the server does not tell");
-  return [String(list[0]), list[1]];
+  return list[1];
 }
 
-function judgeConnections(info: Fields): Finding {
+function judgeConnections(info: ReadonlyMap<string, string>): Finding {
   const subject = "connections";
   const [used, limit] = [Number(info.get("connected_clients")), Number(info.get("maxclients"))];
   if (!(limit > 0)) return notChecked(subject, "the server does not tell its limit");
@@ -221,7 +211,7 @@ function judgeConnections(info: Fields): Finding {
 }
 
 async function judgeCluster(
-  info: Fields,
+  info: ReadonlyMap<string, string>,
   send: Send,
   isClusterClient: boolean,
 ): Promise<Finding[]> {

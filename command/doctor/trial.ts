@@ -1,9 +1,3 @@
-/**
- * Uses a lock as programs do: acquires it, waits for it, hands it off, queries and steals it. What a
- * user may not do, or a server does not allow, shows as an error or as a warning.
- *
- * @module
- */
 import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
 import { openLock } from "../../open/mod.ts";
 import { bad, type Finding, good } from "./finding.ts";
@@ -13,7 +7,10 @@ const SUBJECT = "a lock, its queue and its handoff";
 const ALSO_JUDGED = /maxmemory-policy/;
 const WAIT_MS = 10_000;
 
-/** Tries a lock with a random name at a URL. */
+/**
+ * Uses a lock with a random name as programs do: acquires it, waits for it, hands it off, queries and steals it. What
+ * a user may not do, or a server does not allow, shows as an error or as a warning.
+ */
 export async function tryLock(url: string): Promise<{
   readonly findings: Finding[];
   /** How long in ms the first lease was provable when it was granted; `null` without one. */

@@ -1,11 +1,6 @@
-/**
- * What a ZooKeeper ensemble risks for locks.
- *
- * @module
- */
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
-import { type Host, parseLockUrl } from "../../open/lock_url.ts";
+import { type LockUrl, parseLockUrl } from "../../open/lock_url.ts";
 import { bad, type Finding, good, notChecked } from "./finding.ts";
 import { tryLock } from "./trial.ts";
 
@@ -15,7 +10,7 @@ const ANSWER_WITHIN_MS = 5_000;
 /** Fewer servers cannot lose one. */
 const MIN_SERVERS = 3;
 
-/** Judges the ensemble at a URL. */
+/** Judges what the ZooKeeper ensemble at a URL risks for locks. */
 export async function judgeZooKeeper(url: string): Promise<Finding[]> {
   const { hosts, query } = parseLockUrl(url);
   const trial = await tryLock(url);
@@ -23,7 +18,7 @@ export async function judgeZooKeeper(url: string): Promise<Finding[]> {
   return [
     ...trial.findings,
     judgeSession(trial.provableMs, Number(query.get("sessionTimeoutMs") ?? DEFAULT_SESSION_MS)),
-    judgeCount(hosts),
+    judgeCount(hosts.length),
     ...await Promise.all(hosts.map((host) => judgeServer(host, isTls))),
   ];
 }
@@ -44,18 +39,21 @@ function judgeSession(provableMs: number | null, wantedMs: number): Finding {
   return bad(subject, text, "minSessionTimeout and maxSessionTimeout in zoo.cfg");
 }
 
-function judgeCount({ length }: readonly Host[]): Finding {
+function judgeCount(count: number): Finding {
   const subject = "servers in the URL";
-  if (length >= MIN_SERVERS) return good(subject, `${length}`);
+  if (count >= MIN_SERVERS) return good(subject, `${count}`);
   return bad(
     subject,
-    `${length}: no lock while one of them is down`,
+    `${count}: no lock while one of them is down`,
     "run three servers, name them all",
   );
 }
 
 /** Asks a server for its role, by the word that all versions answer. */
-async function judgeServer({ host, port = DEFAULT_PORT }: Host, isTls: boolean): Promise<Finding> {
+async function judgeServer(
+  { host, port = DEFAULT_PORT }: LockUrl["hosts"][number],
+  isTls: boolean,
+): Promise<Finding> {
   const subject = `server ${host}:${port}`;
   if (isTls) return notChecked(subject, "srvr cannot be asked over TLS");
   try {

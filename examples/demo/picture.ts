@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { drawFile, type DrawnCall, type LegendEntry } from "../../timeline/drawing/picture.ts";
+import { type DrawnCall, drawPicture } from "../../timeline/drawing/picture.ts";
 import type { Run } from "./checks.ts";
 import { type Hold, holdsOf, type Recovery, recoveryOf } from "./history.ts";
 
@@ -14,7 +14,7 @@ const WIDTH = 840;
 /** The name by which the calls have their colour. */
 const LOCK = "the lock";
 
-const LEGEND: readonly LegendEntry[] = [
+const LEGEND = [
   { className: "lease name0", height: 9, text: "holds the lock" },
   { className: "wait name0", height: 4, text: "waits for the lock" },
 ];
@@ -29,7 +29,8 @@ export function drawRun(run: Run, title: string): string {
   const tokens = holds.map(({ token, fromMs }) => {
     return { atMs: fromMs, value: Number(token - holds[0]!.token) };
   });
-  return drawFile({
+  const picture = drawPicture({
+    isFile: true,
     ...{ title, width: WIDTH, fromMs, zeroMs: fromMs },
     toMs: Math.max(fromMs, ...holds.map(({ fromMs, toMs }) => toMs ?? fromMs)),
     charts: [{ title: "fencing token", note: "minus the first", steps: tokens }],
@@ -38,6 +39,7 @@ export function drawRun(run: Run, title: string): string {
     names: [LOCK],
     legend: kill === null ? LEGEND : [...LEGEND, KILLED],
   });
+  return `${picture}\n`;
 }
 
 /** The holds that fit: those around the kill, else the first ones. */

@@ -144,8 +144,8 @@ export const MUTANTS: readonly Mutant[] = [
     strategy: "zookeeper",
     changes: [...ANY_READER_IS_FIRST, [
       "zookeeper/recipe/waiter.ts",
-      "view.blockersOf(name, holder?.name)!",
-      "view.blockersOf(name, undefined)!",
+      "view.blockersOf(name, holder?.name)",
+      "view.blockersOf(name, undefined)",
     ]],
     faults: ["worker-freeze"],
     habits: READING,

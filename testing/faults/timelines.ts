@@ -8,7 +8,6 @@ import {
   distanceMs,
   type DrawnCall,
   drawPicture,
-  type LegendEntry,
   MAX_CALLS,
 } from "../../timeline/drawing/picture.ts";
 import type { Call } from "./calls.ts";
@@ -19,7 +18,7 @@ import { eventText, faultCounts, faultText, secondsOf } from "./report.ts";
 /** How many columns the overview has. */
 const COLUMNS = 450;
 
-const LEGEND: readonly LegendEntry[] = [
+const LEGEND = [
   { className: "wait name0", height: 4, text: "waits (a colour per name)" },
   { className: "lease name0", height: 9, text: "lease, until its release, loss or deadline" },
   { className: "lost", height: 12, text: "lost" },

@@ -4,6 +4,7 @@ import { BACKGROUND_CLOCK, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { FakeClock, FakeLock } from "../../fake/mod.ts";
 import {
   type DistributedLock,
+  type Lease,
   LeaseLostError,
   LockUnavailableError,
   MemoryLock,
@@ -198,23 +199,46 @@ Deno.test("lead() does not warn of its end or of a loss, nor of errors of the wo
   }
 });
 
-Deno.test("lead() begins the work when a lease that a suspension has left unproven is proven", async () => {
-  const clock = new FakeClock();
-  await using locks = new FakeLock({ clock, ttlMs: 3_000 });
-  const acquire = locks.acquire.bind(locks);
-  const suspensionsMs = [6_000, 1_500]; // it is lost, then only unproven
-  locks.acquire = async (...args) => {
-    const lease = await acquire(...args);
-    clock.suspend(suspensionsMs.shift()!); // between the request for the lock and its answer
+Deno.test("lead() begins no work when its signal aborts just after the grant", async () => {
+  await using locks = new MemoryLock();
+  const holder = await locks.acquire("n");
+  const stop = new AbortController();
+  const changes: string[] = [];
+  const leading = lead(locks, "n", () => void changes.push("work"), {
+    signal: stop.signal,
+    onChange: ({ state }) => void changes.push(state),
+  });
+  await waitUntil("it waits", () => changes.length === 1);
+  await holder.release();
+  stop.abort();
+  await leading;
+  assertEquals(changes, ["waiting"]);
+});
+
+Deno.test("lead() and runOnce() begin no work under a lease that is lost just after the grant", async () => {
+  await using locks = new FakeLock();
+  const { acquire, tryAcquire } = locks;
+  const stop = new AbortController();
+  let isFirst = true;
+  const lost = (lease: Lease) => {
+    if (isFirst) locks.loseLease("n", "expired");
+    isFirst = false;
     return lease;
   };
-  const stop = new AbortController();
-  const held: boolean[] = [];
+  locks.acquire = async (...args) => lost(await acquire.apply(locks, args));
+  locks.tryAcquire = async (...args) => lost((await tryAcquire.apply(locks, args))!);
+  await assertRejects(
+    () => runOnce(locks, "n", { keepMs: 1_000 }, () => assert(false)),
+    LeaseLostError,
+  );
+  isFirst = true;
+  let terms = 0;
   await lead(locks, "n", (lease) => {
-    held.push(lease.isHeld);
+    terms++;
+    lease.throwIfLost();
     stop.abort();
   }, { signal: stop.signal });
-  assertEquals([held, suspensionsMs], [[true], []]);
+  assertEquals(terms, 1);
 });
 
 Deno.test("lead() tells a loss that comes while its work blocks the event loop", async () => {
@@ -242,6 +266,25 @@ Deno.test("runOnce() does not run if the machine slept for keepMs during the cal
   } finally {
     SYSTEM_CLOCK.wall = wall;
   }
+});
+
+Deno.test("lead() begins the work when a lease that a suspension has left unproven is proven", async () => {
+  const clock = new FakeClock();
+  await using locks = new FakeLock({ clock, ttlMs: 3_000 });
+  const acquire = locks.acquire.bind(locks);
+  const suspensionsMs = [6_000, 1_500]; // it is lost, then only unproven
+  locks.acquire = async (...args) => {
+    const lease = await acquire(...args);
+    clock.suspend(suspensionsMs.shift()!); // between the request for the lock and its answer
+    return lease;
+  };
+  const stop = new AbortController();
+  const held: boolean[] = [];
+  await lead(locks, "n", (lease) => {
+    held.push(lease.isHeld);
+    stop.abort();
+  }, { signal: stop.signal });
+  assertEquals([held, suspensionsMs], [[true], []]);
 });
 
 Deno.test("lead() begins no work when its signal aborts while a lease is proven", async () => {

@@ -1,8 +1,3 @@
-/**
- * A page with pictures: one file that asks for nothing else, by its policy too.
- *
- * @module
- */
 import { createHash } from "node:crypto";
 import { PICTURE_STYLE } from "./style.ts";
 import { escape } from "./svg.ts";
@@ -24,7 +19,7 @@ pre{background:#161b22}svg,th,td{border-color:#30363d}.good{color:#3fb950}.bad{c
 a{color:#6cb0ff}tr:target{background:#4b3d10}}
 ${PICTURE_STYLE}`;
 
-/** Makes a page of parts, which are HTML. The title is text. */
+/** Makes a page of parts, which are HTML; the title is text. It loads nothing, and its policy forbids that, too. */
 export function page(title: string, parts: readonly string[]): string {
   const hash = createHash("sha256").update(STYLE).digest("base64");
   const policy =

@@ -1,9 +1,4 @@
-/**
- * Draws who waited for locks and who held them: a lane for each process, a row for each of its concurrent calls.
- *
- * @module
- */
-import { type Axis, axisOf, bar, escape, label, line, round } from "./svg.ts";
+import { axisOf, bar, escape, label, line, round } from "./svg.ts";
 import { NAME_COLOURS, PICTURE_STYLE } from "./style.ts";
 
 /** The largest number of calls in one picture. */
@@ -19,12 +14,6 @@ const CHAR = 6.7;
 /** The longest name of a lane. */
 const LANE_CHARS = 44;
 
-/** An instant of a call that is marked in its row. */
-export interface Mark {
-  readonly atMs: number;
-  readonly kind: "lost" | "late" | "refused" | "killed";
-}
-
 /** A call and its lease. Times in ms; `Infinity` stands for what did not happen. */
 export interface DrawnCall {
   /** The key of its lane. */
@@ -35,7 +24,11 @@ export interface DrawnCall {
   readonly grantedMs: number;
   /** The end of the call, and of its lease. */
   readonly endMs: number;
-  readonly marks: readonly Mark[];
+  /** Instants that are marked in its row. */
+  readonly marks: readonly {
+    readonly atMs: number;
+    readonly kind: "lost" | "late" | "refused" | "killed";
+  }[];
   /** What a reader sees who points at it. */
   readonly title: string;
   /** The id of what a click leads to, if there is something. */
@@ -51,94 +44,74 @@ export interface Band {
   readonly title: string;
 }
 
-/** An instant that matters to all lanes. */
-export interface Instant {
-  readonly atMs: number;
-  readonly className: "violation" | "excused";
-  readonly title: string;
-}
-
-/** The release of a lock, and the grant that it led to. */
-export interface Handoff {
-  readonly from: DrawnCall;
-  readonly to: DrawnCall;
-}
-
-/** A value over time, as steps. */
-export interface Chart {
-  readonly title: string;
-  readonly note: string;
-  /** Each value lasts until the next one. */
-  readonly steps: readonly { readonly atMs: number; readonly value: number }[];
-}
-
-/** An entry of the legend. */
-export interface LegendEntry {
-  readonly className: string;
-  readonly height: number;
-  readonly text: string;
-}
-
-/** What a picture shows. */
+/** A picture of who waited for locks and who held them: a lane per process, a row per concurrent call of it. */
 export interface Picture {
   /** What it shows, for those who do not see it. */
   readonly title: string;
+  /** Whether it is a file of its own, with its title as a heading, instead of an element of a page. */
+  readonly isFile?: boolean;
   readonly width?: number;
   readonly fromMs: number;
   readonly toMs: number;
   /** The time that the axis calls 0 s. */
   readonly zeroMs: number;
-  readonly charts?: readonly Chart[];
+  /** Values over time. */
+  readonly charts?: readonly {
+    readonly title: string;
+    readonly note: string;
+    /** Each value lasts until the next one. */
+    readonly steps: readonly { readonly atMs: number; readonly value: number }[];
+  }[];
   /** The lanes from top to bottom: their keys and names. */
   readonly lanes: ReadonlyMap<string, string>;
   readonly calls?: readonly DrawnCall[];
   /** The names of the locks in the order of their colours. */
   readonly names?: readonly string[];
   readonly bands?: readonly Band[];
-  readonly instants?: readonly Instant[];
-  readonly handoffs?: readonly Handoff[];
-  readonly legend?: readonly LegendEntry[];
+  /** Instants that matter to all lanes. */
+  readonly instants?: readonly {
+    readonly atMs: number;
+    readonly className: "violation" | "excused";
+    readonly title: string;
+  }[];
+  /** Releases of locks, and the grants that they led to. */
+  readonly handoffs?: readonly { readonly from: DrawnCall; readonly to: DrawnCall }[];
+  readonly legend?: readonly {
+    readonly className: string;
+    readonly height: number;
+    readonly text: string;
+  }[];
   readonly note?: string;
 }
 
-/** The place of a lane. */
-interface Place {
-  readonly y: number;
-  readonly height: number;
-}
-
-/** Draws a picture as an element of a page. */
+/** Draws a picture. */
 export function drawPicture(picture: Picture): string {
-  return draw(picture, "", []);
-}
-
-/** Draws a picture as a file of its own, with its title as a heading. */
-export function drawFile(picture: Picture): string {
-  const heading = [label(8, 24, picture.title, "heading")];
-  return `${draw(picture, ' xmlns="http://www.w3.org/2000/svg"', heading)}\n`;
-}
-
-function draw(picture: Picture, attributes: string, heading: readonly string[]): string {
-  const { width = 1_500, fromMs, toMs, zeroMs, charts = [], calls = [], legend = [] } = picture;
+  const { width = 1_500, fromMs, toMs, zeroMs, charts = [], calls = [], isFile } = picture;
   const named = [...picture.lanes.values(), ...charts.flatMap(({ title, note }) => [title, note])];
   const longest = Math.max(0, ...named.map(({ length }) => length));
   const left = Math.max(60, 14 + Math.min(longest, LANE_CHARS) * CHAR);
   const axis = axisOf(fromMs, toMs, left, width - RIGHT);
-  const legendTop = heading.length > 0 ? 34 : 0;
-  const { pieces: legendPieces, height: legendHeight } = drawLegend(legend, legendTop, width);
-  const top = legendTop + legendHeight;
+  const legendTop = isFile ? 34 : 0;
+  const legend = drawLegend(picture.legend ?? [], legendTop, width);
+  const top = legendTop + legend.height;
   const lanesTop = top + charts.length * CHART;
   const rows = pack(calls);
   const { places, bottom } = stack(picture.lanes, lanesTop, calls, rows);
+  const topOf = (call: DrawnCall) => places.get(call.lane)!.y + rows.get(call)! * ROW;
   const pieces = [
-    ...heading,
-    ...legendPieces,
+    ...isFile ? [label(8, 24, picture.title, "heading")] : [],
+    ...legend.pieces,
     ...axis.marks(top, bottom, zeroMs),
     ...charts.flatMap((chart, index) => drawChart(chart, axis, top + index * CHART)),
     ...Array.from(places, ([lane, { y }]) => laneLabel(picture.lanes.get(lane)!, y)),
     ...(picture.bands ?? []).flatMap((band) => drawBand(band, axis, places)),
-    ...(picture.handoffs ?? []).flatMap((handoff) => drawHandoff(handoff, axis, places, rows)),
-    ...calls.map((call) => drawCall(call, axis, places, rows, picture.names ?? [])),
+    ...(picture.handoffs ?? []).flatMap(({ from, to }) => {
+      if (!axis.shows(from.endMs, from.endMs) || !axis.shows(to.grantedMs, to.grantedMs)) return [];
+      const [x1, x2] = [axis.x(from.endMs), axis.x(to.grantedMs)];
+      const ends = { x1, y1: topOf(from) + ROW / 2, x2, y2: topOf(to) + ROW / 2 };
+      return [line(ends, "handoff", `handoff of ${to.name}`)];
+    }),
+    ...calls.map((call) => drawCall(call, topOf(call), axis, picture.names ?? [])),
     ...(picture.instants ?? []).filter(({ atMs }) => axis.shows(atMs, atMs))
       .map(({ atMs, className, title }) => {
         const x = axis.x(atMs);
@@ -148,15 +121,16 @@ function draw(picture: Picture, attributes: string, heading: readonly string[]):
     ...picture.note === undefined ? [] : [label(4, bottom + 12, picture.note, "violation")],
   ];
   const height = round(bottom + FOOT);
-  const style = heading.length > 0 ? `<style>${PICTURE_STYLE}</style>` : "";
+  const namespace = isFile ? ' xmlns="http://www.w3.org/2000/svg"' : "";
+  const style = isFile ? `<style>${PICTURE_STYLE}</style>` : "";
   const role = calls.some(({ target }) => target !== undefined) ? "group" : "img";
   const name = `role="${role}" aria-label="${escape(picture.title)}"`;
-  return `<svg${attributes} viewBox="0 0 ${width} ${height}" ${name}>${style}` +
+  return `<svg${namespace} viewBox="0 0 ${width} ${height}" ${name}>${style}` +
     `<rect width="${width}" height="${height}" class="paper"/>${pieces.join("\n")}</svg>`;
 }
 
 /** As many entries in a row as fit. */
-function drawLegend(entries: readonly LegendEntry[], top: number, width: number) {
+function drawLegend(entries: NonNullable<Picture["legend"]>, top: number, width: number) {
   let [x, y] = [8, top + 8];
   const pieces = entries.map(({ className, height, text }) => {
     const length = 48 + text.length * CHAR;
@@ -173,7 +147,11 @@ function laneLabel(name: string, y: number): string {
   return label(4, y + 13, name.length > LANE_CHARS ? `${name.slice(0, LANE_CHARS - 1)}…` : name);
 }
 
-function drawChart({ title, note, steps }: Chart, axis: Axis, top: number): string[] {
+function drawChart(
+  { title, note, steps }: NonNullable<Picture["charts"]>[number],
+  axis: ReturnType<typeof axisOf>,
+  top: number,
+): string[] {
   const base = top + CHART - 4;
   const most = steps.reduce((most, { value }) => Math.max(most, value), 0) || 1;
   let [path, before] = ["", base];
@@ -198,8 +176,8 @@ function drawChart({ title, note, steps }: Chart, axis: Axis, top: number): stri
 
 function drawBand(
   { lanes, fromMs, toMs, className, title }: Band,
-  axis: Axis,
-  places: ReadonlyMap<string, Place>,
+  axis: ReturnType<typeof axisOf>,
+  places: ReturnType<typeof stack>["places"],
 ): string[] {
   if (!axis.shows(fromMs, toMs)) return [];
   const x = axis.x(fromMs);
@@ -213,14 +191,11 @@ function drawBand(
 
 /** A wait and the lease that followed, with its marks. */
 function drawCall(
-  call: DrawnCall,
-  axis: Axis,
-  places: ReadonlyMap<string, Place>,
-  rows: ReadonlyMap<DrawnCall, number>,
+  { name, fromMs, grantedMs, endMs, marks, title, target }: DrawnCall,
+  top: number,
+  axis: ReturnType<typeof axisOf>,
   names: readonly string[],
 ): string {
-  const { name, fromMs, grantedMs, endMs, marks, title, target } = call;
-  const top = places.get(call.lane)!.y + rows.get(call)! * ROW;
   const colour = `name${Math.max(0, names.indexOf(name)) % NAME_COLOURS}`;
   const box = (fromMs: number, toMs: number, className: string, y: number, height: number) => {
     if (!axis.shows(fromMs, toMs)) return "";
@@ -236,21 +211,6 @@ function drawCall(
   ].join("");
   if (target === undefined) return pieces;
   return `<a href="#r${target}" id="c${target}" aria-label="${escape(title)}">${pieces}</a>`;
-}
-
-function drawHandoff(
-  { from, to }: Handoff,
-  axis: Axis,
-  places: ReadonlyMap<string, Place>,
-  rows: ReadonlyMap<DrawnCall, number>,
-): string[] {
-  if (!axis.shows(from.endMs, from.endMs) || !axis.shows(to.grantedMs, to.grantedMs)) return [];
-  const y = (call: DrawnCall) => places.get(call.lane)!.y + rows.get(call)! * ROW + ROW / 2;
-  const ends = {
-    ...{ x1: axis.x(from.endMs), y1: y(from) },
-    ...{ x2: axis.x(to.grantedMs), y2: y(to) },
-  };
-  return [line(ends, "handoff", `handoff of ${to.name}`)];
 }
 
 /** Assigns a row to each call, so that calls of one lane do not hide each other. */
@@ -279,12 +239,12 @@ function stack(
   top: number,
   calls: readonly DrawnCall[],
   rows: ReadonlyMap<DrawnCall, number>,
-): { places: Map<string, Place>; bottom: number } {
+) {
   const last = new Map<string, number>();
   for (const call of calls) {
     last.set(call.lane, Math.max(rows.get(call)!, last.get(call.lane) ?? 0));
   }
-  const places = new Map<string, Place>();
+  const places = new Map<string, { readonly y: number; readonly height: number }>();
   let y = top;
   for (const lane of lanes.keys()) {
     const height = Math.max(LANE, ((last.get(lane) ?? 0) + 1) * ROW + 3);

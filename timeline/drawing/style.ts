@@ -1,12 +1,5 @@
-/**
- * How pictures look: a light and a dark colour for each class.
- *
- * @module
- */
-
-type Colours = readonly [property: string, light: string, dark: string];
-
-const COLOURS: Readonly<Record<string, Colours>> = {
+/** By selector: a property, its light colour, and its dark one. */
+const COLOURS = {
   ".paper": ["fill", "#ffffff", "#0d1117"],
   "text,text.heading": ["fill", "#3a4356", "#c9d1d9"],
   "text.time": ["fill", "#6b7486", "#8b949e"],
@@ -37,10 +30,11 @@ export const PICTURE_STYLE = `text{font:11px ui-monospace,Menlo,Consolas,monospa
 text.heading{font:600 15px system-ui,sans-serif}
 .fault{opacity:.55}.wait{opacity:.4}line.violation{stroke-width:1.6}
 line.handoff{stroke-width:.8;opacity:.6}
-${rules(([, light]) => light)}
-@media (prefers-color-scheme:dark){${rules(([, , dark]) => dark)}}`;
+${rules(1)}
+@media (prefers-color-scheme:dark){${rules(2)}}`;
 
-function rules(colour: (colours: Colours) => string): string {
+/** The rules of the light colours, which are at 1, or of the dark ones, at 2. */
+function rules(scheme: 1 | 2): string {
   return Object.entries(COLOURS)
-    .map(([selector, colours]) => `${selector}{${colours[0]}:${colour(colours)}}`).join("");
+    .map(([selector, colours]) => `${selector}{${colours[0]}:${colours[scheme]}}`).join("");
 }

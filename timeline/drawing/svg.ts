@@ -1,9 +1,3 @@
-/**
- * Draws elements of SVG, and the axis of time.
- *
- * @module
- */
-
 /** Escapes text for HTML and SVG. Control characters are not allowed there. */
 export function escape(text: string): string {
   // deno-lint-ignore no-control-regex -- they are what it replaces
@@ -42,26 +36,18 @@ export function label(x: number, y: number, text: string, className = ""): strin
   return `<text x="${round(x)}" y="${round(y)}" class="${className}">${escape(text)}</text>`;
 }
 
-/** The time axis of a picture. */
-export interface Axis {
-  readonly fromMs: number;
-  readonly toMs: number;
-  /** The x coordinate of a time; times outside are at the edge. */
-  x(ms: number): number;
-  /** Whether the span between two times is visible. */
-  shows(startMs: number, endMs: number): boolean;
-  /** Marks of the axis between two heights, labelled with the seconds since `zeroMs`. */
-  marks(top: number, bottom: number, zeroMs: number): string[];
-}
-
-/** Makes an axis between two edges. */
-export function axisOf(fromMs: number, toMs: number, left: number, right: number): Axis {
+/** Makes the time axis of a picture, between two edges. */
+export function axisOf(fromMs: number, toMs: number, left: number, right: number) {
   const scale = (right - left) / Math.max(0.001, toMs - fromMs);
   const x = (ms: number) => left + (Math.min(Math.max(ms, fromMs), toMs) - fromMs) * scale;
   return {
-    ...{ fromMs, toMs, x },
-    shows: (startMs, endMs) => startMs <= toMs && endMs >= fromMs,
-    marks(top, bottom, zeroMs) {
+    toMs,
+    /** The x coordinate of a time; times outside are at the edge. */
+    x,
+    /** Whether the span between two times is visible. */
+    shows: (startMs: number, endMs: number) => startMs <= toMs && endMs >= fromMs,
+    /** Marks of the axis between two heights, labelled with the seconds since `zeroMs`. */
+    marks(top: number, bottom: number, zeroMs: number) {
       const stepMs = stepOf(Math.max(toMs - fromMs, 0.001) / Math.max(2, (right - left) / 170));
       const marks: string[] = [];
       const first = Math.ceil((fromMs - zeroMs) / stepMs);

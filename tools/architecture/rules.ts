@@ -78,7 +78,6 @@ const AROUND_HANDLERS: Table = {
   // A decorator around a recipe.
   "http/internal/nest_run_once.ts": ["recipes/", "core/"],
   "http/internal/*.ts": ["http/internal/*.ts", "http/shared/", "core/"],
-  "http/mod.ts": ["http/*.ts", "http/internal/*.ts", "http/shared/", "core/"],
   "http/*.ts": [
     ...["http/internal/fastify/", "http/internal/lambda/", "http/internal/*.ts", "http/shared/"],
     ...["http/internal/nest_run_once.ts", "core/"],

@@ -14,8 +14,8 @@ export interface OptionTable {
   readonly of: readonly string[];
 }
 
-/** Interfaces without a table: options of errors, and a narrower form of `OptionalFetchLockOptions`. */
-export const NOT_LISTED: readonly string[] = ["LockErrorOptions", "FetchLockOptions"];
+/** Interfaces without a table: a narrower form of `OptionalFetchLockOptions`. */
+export const NOT_LISTED: readonly string[] = ["FetchLockOptions"];
 
 /** The text above the tables. */
 export const HEAD = `# Options
@@ -30,7 +30,6 @@ comment. \`deno task api\` writes this page, and the gate compares it with the c
 - Options are read once, at the start of the call: a later change of the object has no effect.`;
 
 const COMMON = "Also those of [every integration](#every-integration)";
-const MIDDLEWARE = `${COMMON} and of [middleware](#middleware).`;
 
 /** All tables. */
 export const TABLES: readonly OptionTable[] = [
@@ -59,7 +58,7 @@ export const TABLES: readonly OptionTable[] = [
     text: "The options of one call of a lock, with any strategy unless the title names one.",
     of: [],
   },
-  { title: "acquire() and tryAcquire()", of: ["AcquireOptions", "LeaseOptions"] },
+  { title: "acquire() and tryAcquire()", of: ["AcquireOptions"] },
   {
     title: "request()",
     text: "Also those of [`acquire()`](#acquire-and-tryacquire).",
@@ -70,11 +69,12 @@ export const TABLES: readonly OptionTable[] = [
   {
     title: "acquire(), tryAcquire() and request() of RedisLock",
     text: "Also those above.",
-    of: ["AttachableAcquireOptions", "AttachableLeaseOptions"],
+    of: ["AttachableAcquireOptions", "AttachOptions"],
   },
   {
     title: "attach() of RedisLock",
-    of: ["AttachOptions", "AttachableLeaseOptions", "LeaseOptions"],
+    text: "Also `autoRenew`, `maxHoldMs` and `signal` of [`acquire()`](#acquire-and-tryacquire).",
+    of: ["AttachOptions"],
   },
   { title: "webLocks()", of: ["WebLocksOptions"] },
   {
@@ -92,27 +92,22 @@ export const TABLES: readonly OptionTable[] = [
   { title: "Every integration", of: ["HoldOptions"] },
   {
     title: "Middleware",
-    text: "Of Express, NestJS, Koa, Fastify and Hono.",
-    of: ["MethodOptions"],
+    text:
+      "Of `expressLock()`, `koaLock()`, `honoLock()`, `@Lock()` and `LockInterceptor` of NestJS, and of " +
+      "`config.lock` of a Fastify route, where the key alone may stand in the place of the options. " +
+      "Also those of [every integration](#every-integration).",
+    of: ["MiddlewareOptions"],
   },
   {
     title: "fetchLock()",
     text: `${COMMON}. If a request may run without a lease, the handler must expect \`undefined\`.`,
     of: ["OptionalFetchLockOptions"],
   },
-  { title: "expressLock()", text: MIDDLEWARE, of: ["ExpressLockOptions"] },
-  { title: "@Lock() and LockInterceptor of NestJS", text: MIDDLEWARE, of: ["NestLockOptions"] },
-  { title: "koaLock()", text: MIDDLEWARE, of: ["KoaLockOptions"] },
-  { title: "honoLock()", text: MIDDLEWARE, of: ["HonoLockOptions"] },
   {
     title: "fastifyLock()",
-    text: `${MIDDLEWARE} They are the defaults of the routes.`,
+    text:
+      `${COMMON} and of [middleware](#middleware), without \`key\`. They are the defaults of the routes.`,
     of: ["FastifyLockOptions"],
-  },
-  {
-    title: "config.lock of a Fastify route",
-    text: `${MIDDLEWARE} The key alone may stand in the place of the options.`,
-    of: ["FastifyRouteLockOptions"],
   },
   {
     title: "lambdaLock()",
