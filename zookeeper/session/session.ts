@@ -33,12 +33,11 @@ import {
   createRequest,
   deleteRequest,
   getRequest,
-  type Request,
   setRequest,
   type Znode,
 } from "../connection/wire.ts";
 import { sessionZnodeName } from "../connection/znode_names.ts";
-import { sharedReads } from "./shared_reads.ts";
+import { SharedReads } from "./shared_reads.ts";
 
 /** How often a create is sent while others, such as Curator's reaper, delete its parents. */
 const MAX_CREATE_ATTEMPTS = 10;
@@ -85,13 +84,14 @@ export class Session implements TransportListener {
   /** Where watchers are removed: see {@linkcode Session.get}. */
   readonly watches: Watches;
   readonly #transport: ZooKeeperTransport;
+  readonly #requests: ZooKeeperTransport["requests"];
   readonly #leases: SessionLeases;
   readonly #clock: Clock;
   readonly #rootPath: string;
   readonly #isOpen: boolean;
   readonly #listeners = new Set<ChangeListener>();
-  readonly #shareListing = sharedReads<Children>();
-  readonly #shareSize = sharedReads<Znode>();
+  readonly #listings = new SharedReads<Children>();
+  readonly #sizes = new SharedReads<Znode>();
   /** The proof that last extended the leases. */
   #leasesProof = this.proof;
   /**
@@ -122,6 +122,7 @@ export class Session implements TransportListener {
     this.heartbeatPath = `${rootPath}/${sessionZnodeName(crypto.randomUUID())}`;
     this.watches = transport.watches;
     this.#transport = transport;
+    this.#requests = transport.requests;
     this.#leases = leases;
     this.#clock = leases.clock;
     this.#rootPath = rootPath;
@@ -153,19 +154,26 @@ export class Session implements TransportListener {
 
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
-    return this.#send(createRequest(pathPrefix, data, "sequential", this.#isOpen), true);
+    const request = createRequest(pathPrefix, data, "sequential", this.#isOpen);
+    return this.#answered(instant(this.#clock), this.#requests.send(request), true);
   }
 
   delete(path: string): Promise<void> {
-    return this.#send(deleteRequest(path), true);
+    const request = deleteRequest(path);
+    return this.#answered(instant(this.#clock), this.#requests.send(request), true);
   }
 
   /** Creates a znode and its parents, where they are missing. The heartbeat's is ephemeral. */
   async makePath(path: string, isEphemeral = false): Promise<void> {
     for (let attempt = 1;; attempt++) {
       const mode = isEphemeral ? "ephemeral" : "persistent";
+      const request = createRequest(path, null, mode, this.#isOpen);
       try {
-        await this.#send(createRequest(path, null, mode, this.#isOpen), true, isEphemeral);
+        await this.#answered(
+          instant(this.#clock),
+          this.#requests.send(request, isEphemeral),
+          true,
+        );
         return;
       } catch (error) {
         if (hasCode(error, "NODE_EXISTS")) return;
@@ -180,12 +188,18 @@ export class Session implements TransportListener {
    * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
    */
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    if (watcher === undefined) return await this.#send(getRequest(path));
+    if (watcher === undefined) {
+      return await this.#answered(instant(this.#clock), this.#requests.send(getRequest(path)));
+    }
     // Added before the request is sent: an event may arrive directly after the answer.
     const known = this.watches.add(path, watcher);
     if (known !== null) return known;
     try {
-      return await this.#send(getRequest(path, (znode) => this.watches.confirm(path, znode)));
+      const confirm = (znode: Znode) => this.watches.confirm(path, znode);
+      return await this.#answered(
+        instant(this.#clock),
+        this.#requests.send(getRequest(path, confirm)),
+      );
     } catch (error) {
       this.watches.fail(path, watcher);
       throw error;
@@ -197,12 +211,16 @@ export class Session implements TransportListener {
    * reconnect many may search a long queue for their znodes.
    */
   children(path: string): Promise<Children> {
-    return this.#shareListing(path, () => this.#send(childrenRequest(path)));
+    return this.#listings.join(path, () => this.children(path)) ??
+      this.#listings.add(
+        path,
+        this.#answered(instant(this.#clock), this.#requests.send(childrenRequest(path))),
+      );
   }
 
   /** Reads a znode for its number of children, after this call. Calls share the read. */
   size(path: string): Promise<Znode> {
-    return this.#shareSize(path, () => this.get(path));
+    return this.#sizes.join(path, () => this.size(path)) ?? this.#sizes.add(path, this.get(path));
   }
 
   /**
@@ -216,11 +234,10 @@ export class Session implements TransportListener {
     });
   }
 
-  /** Sends a request at once, and awaits the answer, or a refusal, which is one, too. */
-  async #send<T>(request: Request<T>, isWrite = false, isUrgent = false): Promise<T> {
-    const sent = instant(this.#clock);
+  /** Awaits an answer, or a refusal, which is one, too. `sent` is when the request was sent, or just before. */
+  async #answered<T>(sent: Instant, request: Promise<T>, isWrite = false): Promise<T> {
     try {
-      const answer = await this.#transport.requests.send(request, isUrgent);
+      const answer = await request;
       this.lastAnswerMs = this.#clock.now();
       this.#onAnswer(sent, this.lastAnswerMs, isWrite);
       return answer;
@@ -329,7 +346,11 @@ export class Session implements TransportListener {
 
   async #writeHeartbeat(): Promise<void> {
     try {
-      await this.#send(setRequest(this.heartbeatPath), true, true);
+      await this.#answered(
+        instant(this.#clock),
+        this.#requests.send(setRequest(this.heartbeatPath), true),
+        true,
+      );
     } catch (error) {
       if (!isProof(error)) throw error;
       // That has proven the session, whatever becomes of the create.

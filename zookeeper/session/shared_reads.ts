@@ -1,27 +1,29 @@
-/**
- * Makes a function that reads for several calls: for each path, at most one read is under way, and one queued behind
- * it. The function sends a read now or, if one is under way, joins the one that is queued. So the read is sent after
- * this call, and shows what was requested before.
- */
-export function sharedReads<T>(): (path: string, send: () => Promise<T>) => Promise<T> {
-  const reads = new Map<string, { readonly sent: Promise<T>; next: Promise<T> | null }>();
-  const read = (path: string, send: () => Promise<T>): Promise<T> => {
-    const underWay = reads.get(path);
-    if (underWay !== undefined) {
-      const next = () => {
-        reads.delete(path);
-        return read(path, send);
-      };
-      return underWay.next ??= underWay.sent.then(next, next);
-    }
-    const started = {
-      sent: send().finally(() => {
-        if (started.next === null) reads.delete(path);
+/** Reads that several calls share: for each path, at most one is under way, and one queued behind it. */
+export class SharedReads<T> {
+  readonly #reads = new Map<string, { readonly sent: Promise<T>; next: Promise<T> | null }>();
+
+  /**
+   * Joins the read that is queued behind the one under way. It is sent, by one call of `again`, after this call, and
+   * so shows what was requested before. Returns `null` if no read is under way: then send one now, and add it.
+   */
+  join(path: string, again: () => Promise<T>): Promise<T> | null {
+    const read = this.#reads.get(path);
+    if (read === undefined) return null;
+    const next = () => {
+      this.#reads.delete(path);
+      return again();
+    };
+    return read.next ??= read.sent.then(next, next);
+  }
+
+  add(path: string, sent: Promise<T>): Promise<T> {
+    const read = {
+      sent: sent.finally(() => {
+        if (read.next === null) this.#reads.delete(path);
       }),
       next: null,
     };
-    reads.set(path, started);
-    return started.sent;
-  };
-  return read;
+    this.#reads.set(path, read);
+    return read.sent;
+  }
 }
