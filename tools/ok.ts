@@ -60,8 +60,10 @@ function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
   // The step "check" checks the types.
   const test = ["test", "-A", "-q", "--no-check", "--parallel", ...imports];
   return [
-    // It takes the longest, so it begins first.
+    // The longest begin first: two run at a time, and a long one at the end would run alone.
+    { name: "tests without servers", args: [...test, ...tests] },
     { name: "check", args: ["run", "-A", "tools/check.ts"] },
+    { name: "examples and comments", args: [...test, ...documentationTests] },
     { name: "fmt", args: ["fmt", "--check", "-q"] },
     { name: "lint", args: ["lint", "-q"] },
     { name: "scripts are fresh", args: ["run", "-A", "tools/embed_lua.ts", "--check"] },
@@ -76,8 +78,6 @@ function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
     },
     { name: "doc --lint", args: ["doc", "--lint", ...entries] },
     { name: "publish --dry-run", args: ["publish", "--dry-run", "--allow-dirty"] },
-    { name: "examples and comments", args: [...test, ...documentationTests] },
-    { name: "tests without servers", args: [...test, ...tests] },
   ];
 }
 

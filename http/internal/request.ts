@@ -142,6 +142,8 @@ export async function acquireForRequest(
       const busy = await busyResult(lock, key, settings, waitInfo);
       return abandoned?.aborted ? GONE : busy;
     }
+    // Lost just after the grant; or unproven, if the lock is a wrapper that awaits something after it.
+    if (lease.remainingMs === 0) await lossOf(lease);
     if (abandoned?.aborted) {
       await releaseInTime(lease, settings);
       return GONE;
