@@ -132,10 +132,8 @@ export async function acquireForRequest(
   const { waitMs, maxHoldMs, autoRenew = true } = settings;
   try {
     const lease = await lock.tryAcquire(key, {
-      maxHoldMs,
-      autoRenew,
+      ...{ maxHoldMs, autoRenew, waitMs },
       onWait: (info) => void (waitInfo = info),
-      waitMs,
       ...abandoned && { signal: abandoned },
     });
     if (lease === null) {
